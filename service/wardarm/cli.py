@@ -1,0 +1,173 @@
+"""The command line: `wardarm --help`. Every sub-command imports what it needs when it runs.
+
+Exit status: 0 done, 1 the arm or a check said no, 2 usage. `--json` prints one JSON object to stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wardarm import cli_client
+from wardarm import config as configuration
+from wardarm.ops import installation
+
+app = typer.Typer(
+    name="wardarm", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="A robot-arm policy beside a hospital bed: one sentence in, gentle motion out.",
+)  # fmt: skip
+config_app = typer.Typer(no_args_is_help=True, help="Look at and check configuration files.")
+sim_app = typer.Typer(no_args_is_help=True, help="The simulated bedside and its parts.")
+bench_app = typer.Typer(no_args_is_help=True, help="Measured figures.")
+guard_app = typer.Typer(no_args_is_help=True, help="The room cameras.")
+policy_app = typer.Typer(no_args_is_help=True, help="The model's contract.")
+app.add_typer(config_app, name="config")
+app.add_typer(sim_app, name="sim")
+app.add_typer(bench_app, name="bench")
+app.add_typer(guard_app, name="guard")
+app.add_typer(policy_app, name="policy")
+cli_client.mount(app)
+
+ConfigFile = Annotated[str, typer.Option("--config", help="a TOML file, or 'desk' / 'thor' that ship with wardarm")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
+out = Console()
+err = Console(stderr=True)
+
+
+def _load(file: str) -> configuration.Config:
+    try:
+        return configuration.load(file)
+    except configuration.ConfigError as e:
+        err.print(f"[red]{e}[/]", highlight=False)
+        raise typer.Exit(2) from e
+
+
+@app.command()
+def demo(
+    instruction: Annotated[str, typer.Option(help="what to ask for, in Chinese or English")] = "把桌角的蓝色水杯拿给我",
+    seed: Annotated[int, typer.Option(min=0, help="which scene is drawn")] = 7,
+    out_dir: Annotated[Path, typer.Option("--out", help="where pictures, film and summary go")] = Path("out/demo"),
+    film: Annotated[bool, typer.Option(help="render the film and the pictures")] = True,
+    as_json: Json = False,
+) -> None:
+    """One sentence moves the (simulated) arm: every real part, one film, one table."""
+    from wardarm.sim.demo.run import demo as run_demo
+
+    raise typer.Exit(run_demo(instruction, seed, out_dir, film=film, as_json=as_json))
+
+
+@app.command()
+def run(
+    config: ConfigFile = "thor",
+    run_dir: Annotated[Path, typer.Option(help="logs, status and parameter files")] = Path("/run/wardarm"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="everything but the arm, on a recording")] = False,
+    source: Annotated[str, typer.Option(help="with --dry-run: a .bag or .db3 recording")] = "",
+    instruction: Annotated[str, typer.Option(help="with --dry-run: what to ask for")] = "把桌角的蓝色水杯拿给我",
+    as_json: Json = False,
+) -> None:
+    """Run the daemon: what systemd starts."""
+    loaded = _load(config)
+    if dry_run:
+        if not source:
+            err.print("[red]--dry-run needs --source FILE (a .bag or .db3 recording)[/]")
+            raise typer.Exit(2)
+        command = [sys.executable, "-m", "wardarm.eye.dry_run", "--config", config, "--source", source]
+        command += ["--instruction", instruction] + (["--json"] if as_json else [])
+        raise typer.Exit(subprocess.run(command, check=False).returncode)
+    from wardarm import supervisor
+
+    raise typer.Exit(supervisor.run(loaded, run_dir))
+
+
+@config_app.command("check")
+def config_check(file: Annotated[str, typer.Argument(help="a TOML file, or 'desk' / 'thor'")]) -> None:
+    """Refuse what does not fit, naming key, value and limit."""
+    _load(file)
+    out.print(f"{file}: good", highlight=False)
+
+
+@config_app.command("show")
+def config_show(file: Annotated[str, typer.Argument(help="a TOML file, or 'desk' / 'thor'")]) -> None:
+    """The configuration with every default filled in, as JSON."""
+    print(_load(file).model_dump_json(by_alias=True, indent=2))
+
+
+@config_app.command("docs")
+def config_docs() -> None:
+    """Every key with its meaning, range and default, as Markdown."""
+    print(configuration.reference())
+
+
+@sim_app.command("bedside")
+def sim_bedside(config: ConfigFile = "desk") -> None:
+    """The simulated arm, gripper and world in real time (without the pictures: see 'sim views')."""
+    raise typer.Exit(_module("wardarm.sim.bedside", "--config", config))
+
+
+@sim_app.command("views")
+def sim_views(config: ConfigFile = "desk") -> None:
+    """Renders the D455 and the room cameras of a running bedside."""
+    raise typer.Exit(_module("wardarm.sim.views", "--config", config))
+
+
+@sim_app.command("ur")
+def sim_ur(
+    address: Annotated[str, typer.Option(help="loopback address to listen on")] = "127.0.0.1",
+    version: Annotated[str, typer.Option(help="software version to report")] = "5.21.0.0",
+) -> None:
+    """A UR5e controller that executes URScript and speaks RTDE, dashboard, script and gripper ports."""
+    raise typer.Exit(_module("wardarm.sim.ur_controller", "--address", address, "--version", version))
+
+
+@bench_app.command("postproc")
+def bench_postproc(as_json: Json = False) -> None:
+    """Planner: time, limits, seams, ramps."""
+    raise typer.Exit(_module("wardarm.ops.bench_postproc", *(["--json"] if as_json else [])))
+
+
+@guard_app.command("preview")
+def guard_preview(
+    config: ConfigFile = "desk", out_dir: Annotated[Path, typer.Option("--out")] = Path("out/guard")
+) -> None:
+    """One picture a room view, with zones, our own arm's mask and what is detected."""
+    raise typer.Exit(_module("wardarm.guard.preview", "--config", config, "--out", str(out_dir)))
+
+
+@policy_app.command("contract")
+def policy_contract() -> None:
+    """Tensors, units, frames and hashes of the model's contract."""
+    raise typer.Exit(_module("wardarm.policy.contract"))
+
+
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Version of wardarm and where it is installed."""
+    from importlib.metadata import version as installed
+
+    facts = {"wardarm": installed("wardarm"), "root": str(installation.root())}
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table(show_header=False, box=None)
+    for key, value in facts.items():
+        table.add_row(key, value)
+    out.print(table)
+
+
+def _module(name: str, *args: str) -> int:
+    return subprocess.run([sys.executable, "-m", name, *args], check=False).returncode
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The one configuration file: typed, with a unit, a range and a default for every key.
+
+`wardarm config docs` prints this as a table, `wardarm config check FILE` refuses what does not fit and names the
+key, the value and the limit. What differs between a desk and the Thor beside a bed is a file, never code:
+`configs/desk.toml` (everything simulated) and `configs/thor.toml` ship with the package.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+SCHEMA = 1
+
+Vec3 = tuple[float, float, float]
+Vec6 = tuple[float, float, float, float, float, float]
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the text names every key, value and limit that is wrong."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitProfile(_Section):
+    """One row of the motion limits. The same values, wider, belong in the robot's own safety configuration."""
+
+    joint_deg_s: float = Field(gt=0, le=180, description="joint speed, deg/s")
+    joint_deg_s2: float = Field(gt=0, le=600, description="joint acceleration, deg/s2")
+    joint_deg_s3: float = Field(gt=0, le=6000, description="joint jerk, deg/s3")
+    tcp_m_s: float = Field(gt=0, le=1.0, description="TCP speed, m/s")
+    tcp_m_s2: float = Field(gt=0, le=5.0, description="TCP acceleration, m/s2")
+    tcp_m_s3: float = Field(gt=0, le=40.0, description="TCP jerk, m/s3")
+    tcp_deg_s: float = Field(gt=0, le=180, description="TCP angular speed, deg/s")
+    tcp_deg_s2: float = Field(gt=0, le=600, description="TCP angular acceleration, deg/s2")
+    tcp_deg_s3: float = Field(gt=0, le=6000, description="TCP angular jerk, deg/s3")
+    stop_factor: float = Field(default=2.0, ge=1, le=3, description="a and j of a stop, as a multiple of the plan's")
+    ramp_min_s: float = Field(default=0.30, gt=0, le=2, description="shortest ramp to rest, s")
+
+
+def _profiles() -> dict[str, LimitProfile]:
+    row = lambda j, t, a, **kw: LimitProfile(  # noqa: E731
+        joint_deg_s=j[0], joint_deg_s2=j[1], joint_deg_s3=j[2], tcp_m_s=t[0], tcp_m_s2=t[1], tcp_m_s3=t[2],
+        tcp_deg_s=a[0], tcp_deg_s2=a[1], tcp_deg_s3=a[2], **kw,
+    )  # fmt: skip
+    return {
+        "ward": row((60, 180, 1500), (0.25, 0.8, 6), (60, 180, 1500)),
+        "carry_liquid": row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), ramp_min_s=0.35, stop_factor=1.5),
+        "patient": row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
+        "fast": row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
+    }
+
+
+class Shm(_Section):
+    prefix: str = Field(default="", pattern=r"^[a-z0-9_]{0,24}$", description="put before every name in /dev/shm")
+
+
+class Workspace(_Section):
+    """Box the TCP must stay in, base frame, m. Wider than nothing the model can say."""
+
+    low: Vec3 = (0.10, -0.60, 0.005)
+    high: Vec3 = (0.90, 0.62, 0.75)
+    table_z: float = Field(default=0.0, ge=-1, le=1, description="table top, base frame, m")
+    floor_links_z: float = Field(default=0.03, ge=-1, le=1, description="elbow and wrist joints stay above this, m")
+
+
+class Camera(_Section):
+    source: str = Field(
+        default="serial:",
+        description="'serial:NUMBER' (a live D455; empty = the only one), 'file:PATH' (.bag or .db3), "
+        "or 'factory:module:function' that returns a pyrealsense2 device",
+    )
+    width: int = Field(default=1280, ge=320, le=1920)
+    height: int = Field(default=720, ge=180, le=1080)
+    fps: int = Field(default=30, ge=1, le=90, description="frames/s")
+    lost_s: float = Field(default=0.5, gt=0, le=5, description="no frame for this long: CAMERA_LOST")
+    slots: int = Field(default=4, ge=2, le=16, description="frame slots in /dev/shm")
+
+
+class Triton(_Section):
+    url: str = Field(default="127.0.0.1:8001", description="gRPC address of the inference server")
+    http_port: int = Field(default=8000, ge=1024, le=65535)
+    metrics_port: int = Field(default=8002, ge=1024, le=65535)
+    model: str = "groot_n15"
+    embedded: bool = Field(default=False, description="start the server of build/triton (CPU) as a child")
+    config_name: str = Field(default="", description="--model-config-name of the embedded server: cpu_sim")
+    repository: str = Field(default="model_repository", description="relative paths are against the installation root")
+    start_deadline_s: float = Field(default=60, gt=0, le=600)
+    infer_deadline_s: float = Field(default=0.5, gt=0, le=10, description="client deadline of one inference, s")
+
+
+class Eye(_Section):
+    period_s: float = Field(default=0.40, gt=0.05, le=2, description="replan this often; keep away from 0.25-0.30 s")
+    delay_s: float = Field(default=0.30, ge=0.1, le=1.0, description="first guess of D, s")
+    delay_max_s: float = Field(default=0.60, ge=0.1, le=1.0, description="the policy was trained with D up to this, s")
+    delay_margin_s: float = Field(default=0.05, ge=0, le=0.5)
+    valid_min: float = Field(default=0.5, ge=0, le=1, description="below this at the first look: refused")
+    done_min: float = Field(default=0.5, ge=0, le=1)
+    step_timeout_s: float = Field(default=60, gt=0, le=600)
+    grasp_attempts: int = Field(default=3, ge=1, le=5, description="first grasp and its retries")
+
+
+class Poses(_Section):
+    """Named TCP poses: x y z (m, base frame), roll pitch yaw (deg) relative to tool-down."""
+
+    home: Vec6 = (0.30, 0.0, 0.42, 0, 0, 0)
+    park: Vec6 = (0.30, 0.0, 0.42, 0, 0, 0)
+    hand_over: Vec6 = (0.48, 0.50, 0.34, 0, 0, 0)
+    travel_z: float = Field(default=0.34, gt=0, le=0.75, description="height for scripted travel, m")
+
+
+class Arm(_Section):
+    host: str = Field(default="192.168.1.10", description="the controller's address")
+    own_address: str = Field(default="192.168.1.1", description="this machine's address, as the controller sees it")
+    trajectory_port: int = Field(default=50010, ge=1024, le=65535, description="the player connects here")
+    gripper_port: int = Field(default=63352, ge=1, le=65535)
+    rtde_hz: float = Field(default=125, ge=10, le=500)
+    dh_a: Vec6 = (0, -0.425, -0.3922, 0, 0, 0)
+    dh_d: Vec6 = (0.1625, 0, 0, 0.1333, 0.0997, 0.0996)
+    dh_alpha: Vec6 = (math.pi / 2, 0, 0, math.pi / 2, -math.pi / 2, 0)
+    tcp: Vec6 = Field(default=(0, 0, 0.1558, 0, 0, -math.pi / 2), description="flange to TCP: m, rotation vector rad")
+    payload_kg: float = Field(default=1.03, ge=0, le=5, description="gripper alone")
+    payload_cog: Vec3 = (0, 0, 0.06)
+    start_tolerance_rad: float = Field(default=0.02, gt=0, le=0.1)
+    chunk_stale_s: float = Field(default=0.6, gt=0.1, le=5, description="moving without a new chunk: INFERENCE_STALE")
+    arm_timeout_s: float = Field(default=2.0, gt=0.1, le=10, description="loaded but no permit for this long: discarded")
+    encoder_pins: tuple[int, int] = (8, 9)
+    gripper_close_force: int = Field(default=80, ge=0, le=255)
+
+
+class Gate(_Section):
+    output: str = Field(default="jetson", description="'jetson' (Jetson.GPIO PWM), or 'unix:PATH' (simulated edges)")
+    pin: int = Field(default=18, ge=1, le=40, description="BOARD number; PWM on a Thor: 13, 15, 18")
+    frequency_hz: float = Field(default=1000, gt=0, le=10000)
+    duty_percent: float = Field(default=50, gt=0, lt=100)
+    loop_ms: float = Field(default=5, ge=1, le=50)
+    word_deadline_ms: float = Field(default=100, ge=20, le=1000, description="a word older than this is false")
+    beat_ms: float = Field(default=20, ge=5, le=200, description="how often each process renews its word")
+
+
+class RoomCamera(_Section):
+    name: str = Field(pattern=r"^[a-z0-9_-]{1,24}$")
+    command: str = Field(description="a program that writes raw GRAY8 frames to stdout; {width} {height} {fps} are filled in")
+    keep_out: list[tuple[float, float]] = Field(min_length=3, description="polygon, pixels of the frame")
+    camera_pos: Vec3 = Field(default=(0, 0, 0), description="base frame, m; for masking our own arm")
+    camera_look: Vec3 = Field(default=(0, 0, 0), description="point the optical axis passes through, base frame, m")
+    fovy_deg: float = Field(default=58, gt=5, lt=150)
+
+
+class Guard(_Section):
+    enabled: bool = True
+    width: int = Field(default=640, ge=160, le=1920)
+    height: int = Field(default=360, ge=90, le=1080)
+    fps: float = Field(default=10, ge=1, le=60)
+    lost_s: float = Field(default=1.0, gt=0, le=10, description="no frame for this long: ROOM_CAMERA_LOST")
+    min_area_percent: float = Field(default=0.2, gt=0, le=20, description="smallest blob, % of the frame")
+    change_percent: float = Field(default=60, gt=5, le=100, description="more than this at once: VIEW_CHANGED")
+    warmup_frames: int = Field(default=15, ge=1, le=600)
+    cameras: list[RoomCamera] = Field(default_factory=list, max_length=8)
+
+
+class Api(_Section):
+    address: str = Field(default="127.0.0.1:50051", description="TaskService, StateService, ControlService")
+    stop_address: str = Field(default="127.0.0.1:50052", description="Pause and Stop only: no lease, no rate limit")
+    tls: bool = Field(default=True, description="mutual TLS; false only on loopback")
+    certs: str = Field(default="/etc/wardarm/certs")
+    state_dir: str = Field(default="/var/lib/wardarm", description="tasks, request ids, audit")
+    lease_ttl_s: float = Field(default=1.0, gt=0.1, le=60)
+
+    @model_validator(mode="after")
+    def _loopback_without_tls(self) -> Api:
+        for key in ("address", "stop_address"):
+            if not self.tls and not getattr(self, key).startswith(("127.", "localhost:", "[::1]:", "unix:")):
+                raise ValueError(f"api.{key} = {getattr(self, key)}: without TLS only loopback is allowed")
+        return self
+
+
+class Sim(_Section):
+    """The simulated bedside; ignored unless `enabled`."""
+
+    enabled: bool = False
+    seed: int = Field(default=7, ge=0)
+    scene: str = Field(default="", description="a scene file (JSON), or empty: drawn from the seed")
+    address: str = Field(default="127.0.0.1", description="the simulated controller listens here")
+    control_port: int = Field(default=30100, ge=1024, le=65535)
+    d455_fps: float = Field(default=10, gt=0, le=60)
+    room_fps: float = Field(default=5, gt=0, le=60)
+
+
+class Log(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    directory: str = Field(default="", description="one JSON-lines file a process; empty: stdout (journald)")
+
+
+class Config(_Section):
+    schema_: Annotated[int, Field(alias="schema")] = SCHEMA
+    simulated: bool = Field(default=False, description="GetServerInfo, the demo and every summary say so")
+    profile: str = Field(default="ward", description="the limit profile in force")
+    shm: Shm = Shm()
+    workspace: Workspace = Workspace()
+    camera: Camera = Camera()
+    triton: Triton = Triton()
+    eye: Eye = Eye()
+    poses: Poses = Poses()
+    arm: Arm = Arm()
+    gate: Gate = Gate()
+    guard: Guard = Guard()
+    api: Api = Api()
+    sim: Sim = Sim()
+    log: Log = Log()
+    profiles: dict[str, LimitProfile] = Field(default_factory=_profiles)
+
+    @model_validator(mode="after")
+    def _known(self) -> Config:
+        if self.schema_ != SCHEMA:
+            raise ValueError(f"schema = {self.schema_}: this version reads schema {SCHEMA}")
+        if self.profile not in self.profiles:
+            raise ValueError(f"profile = {self.profile!r}: not one of {', '.join(self.profiles)}")
+        if self.sim.enabled and not self.simulated:
+            raise ValueError("sim.enabled = true needs simulated = true")
+        return self
+
+    @property
+    def limits(self) -> LimitProfile:
+        return self.profiles[self.profile]
+
+    def profile_index(self, name: str | None = None) -> int:
+        """The number of a profile in RawChunk.profile: its place in the file."""
+        return list(self.profiles).index(name or self.profile)
+
+
+def parse(data: dict[str, object], origin: str) -> Config:
+    """Check a parsed file. Raises ConfigError naming key, value and limit."""
+    try:
+        return Config.model_validate(data)
+    except ValidationError as e:
+        lines = [
+            f"{'.'.join(str(p) for p in err['loc']) or 'file'}"
+            + (f" = {err['input']!r}" if not isinstance(err["input"], dict) else "")
+            + f": {err['msg']}"
+            for err in e.errors()
+        ]
+        raise ConfigError(f"{origin}: " + "; ".join(lines)) from e
+
+
+def load(path: str | Path, overrides: Mapping[str, object] | None = None) -> Config:
+    """Read a TOML or JSON file, or a TOML that ships with the package by its name ('desk', 'thor').
+
+    `overrides` maps dotted keys to values ({"sim.seed": 3}) and is checked like the file.
+    """
+    name = str(path)
+    try:
+        if "/" not in name and not name.endswith((".toml", ".json")):
+            raw = resources.files("wardarm").joinpath("configs", f"{name}.toml").read_text("utf-8")
+        else:
+            raw = Path(path).read_text("utf-8")
+        data = json.loads(raw) if name.endswith(".json") else tomllib.loads(raw)
+    except FileNotFoundError as e:
+        raise ConfigError(f"{name}: no such configuration; 'desk' and 'thor' ship with wardarm") from e
+    except (OSError, tomllib.TOMLDecodeError, json.JSONDecodeError) as e:
+        raise ConfigError(f"{name}: {e}") from e
+    for key, value in (overrides or {}).items():
+        *sections, last = key.split(".")
+        at = data
+        for section in sections:
+            at = at.setdefault(section, {})
+        at[last] = value
+    return parse(data, name)
+
+
+def dump(config: Config, path: Path) -> None:
+    """Write a resolved configuration as JSON; every process of a run reads this one file."""
+    path.write_text(config.model_dump_json(by_alias=True, indent=1), "utf-8")
+
+
+def reference() -> str:
+    """Every key as a Markdown table: key, default, range, meaning."""
+    lines = ["| key | default | range | meaning |", "|---|---|---|---|"]
+
+    def walk(model: type[BaseModel], prefix: str) -> None:
+        for name, info in model.model_fields.items():
+            key = f"{prefix}{info.alias or name}"
+            kind = info.annotation
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                walk(kind, f"{key}.")
+                continue
+            bounds = []
+            for m in info.metadata:
+                for sign, attribute in ((">", "gt"), (">=", "ge"), ("<", "lt"), ("<=", "le")):
+                    if getattr(m, attribute, None) is not None:
+                        bounds.append(f"{sign} {getattr(m, attribute)}")
+            default = "" if info.is_required() else info.get_default(call_default_factory=True)
+            shown = "see `wardarm config show`" if name in ("profiles", "cameras") else f"`{default}`"
+            lines.append(f"| `{key}` | {shown} | {', '.join(bounds)} | {info.description or ''} |")
+
+    walk(Config, "")
+    return "\n".join(lines)
