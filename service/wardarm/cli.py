@@ -55,12 +55,18 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="which scene is drawn")] = 7,
     out_dir: Annotated[Path, typer.Option("--out", help="where pictures, film and summary go")] = Path("out/demo"),
     film: Annotated[bool, typer.Option(help="render the film and the pictures")] = True,
+    scene: Annotated[Path | None, typer.Option(help="a scene file (JSON) instead of one drawn for the sentence")] = None,
+    absent: Annotated[bool, typer.Option("--absent", help="draw the scene so that what is named is not there")] = False,
     as_json: Json = False,
 ) -> None:
-    """One sentence moves the (simulated) arm: every real part, one film, one table."""
+    """One sentence moves the (simulated) arm: every real part, one film, one table.
+
+    The scene is drawn from the seed so that what the sentence names stands there exactly once.
+    """
     from wardarm.sim.demo.run import demo as run_demo
 
-    raise typer.Exit(run_demo(instruction, seed, out_dir, film=film, as_json=as_json))
+    code = run_demo(instruction, seed, out_dir, film=film, as_json=as_json, scene_file=scene, absent=absent)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -116,6 +116,9 @@ class Poses(_Section):
     park: Vec6 = (0.30, 0.0, 0.42, 0, 0, 0)
     hand_over: Vec6 = (0.48, 0.50, 0.34, 0, 0, 0)
     travel_z: float = Field(default=0.34, gt=0, le=0.75, description="height for scripted travel, m")
+    leaf: tuple[float, float] = Field(
+        default=(0.48, 0.53), description="x y of the over-bed leaf where things are set down, m; as high as the table"
+    )
 
 
 class Arm(_Section):
@@ -192,6 +195,7 @@ class Sim(_Section):
     scene: str = Field(default="", description="a scene file (JSON), or empty: drawn from the seed")
     address: str = Field(default="127.0.0.1", description="the simulated controller listens here")
     control_port: int = Field(default=30100, ge=1024, le=65535)
+    record: str = Field(default="", description="write the world's states into this file, for a film afterwards")
     d455_fps: float = Field(default=10, gt=0, le=60)
     room_fps: float = Field(default=5, gt=0, le=60)
 

@@ -229,6 +229,11 @@ class Reader(_Block):
             return True
 
     @property
+    def generation(self) -> int:
+        """The newest published generation, 0 = none: a cheap look before `latest()` copies a payload."""
+        return int(self.words[_HEAD // 8])
+
+    @property
     def beat_ns(self) -> int:
         return int(self.words[_BEAT // 8])
 

@@ -1,0 +1,24 @@
+// The arm against itself, its table and its workspace, as capsules and planes.
+#pragma once
+#include <Eigen/Core>
+
+#include "wardarm/params.hpp"
+#include "wardarm/refusal.hpp"
+#include "wardarm/ur5e.hpp"
+
+namespace wardarm {
+
+struct Workspace {
+  explicit Workspace(const Params& params);  // box_low, box_high (3), table_z, floor_links_z (1)
+  Eigen::Vector3d low_m, high_m;             // box for the TCP
+  double table_z_m, floor_links_z_m;         // TCP above the first, elbow and wrists above the second
+
+  // False if the TCP is outside; `point` and `what` go into the reason.
+  bool holds(const Eigen::Vector3d& tcp_m, const char* what, int point, Refusal& why) const;
+};
+
+// Joint limits, singularity, links above the table, and link against link. `what` and `point` go into the reason.
+bool configuration_is_clear(const Ur5e& arm, const Workspace& space, const Joints& q, const char* what, int point,
+                            Refusal& why);
+
+}  // namespace wardarm

@@ -1,0 +1,62 @@
+// The independent check of what the player will really run, before the first knot goes out.
+//
+// Shares nothing with the planner but layout.hpp: own parameter file and reader, own kinematics (product of
+// exponentials), own derivatives (finite differences of the 500 Hz motion), own limits.
+#pragma once
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "wardarm/layout.hpp"
+
+namespace wardarm {
+
+struct EnvelopeVerdict {
+  bool ok = false;
+  std::string reason;           // empty if ok
+  double max_ratio_plan = 0.0;  // largest value / limit of speed, acceleration, jerk
+  double max_ratio_stop = 0.0;  // the same for the ramp to rest from anywhere, against the stop limits
+  std::string which;            // the quantity of max_ratio_plan, "TCP jerk"
+  double at_s = 0.0;            // path time of max_ratio_plan
+};
+
+class Envelope {
+ public:
+  // Reads envelope.params. Throws std::runtime_error naming file, key and what is wrong.
+  explicit Envelope(const std::string& path);
+
+  // Checks the player's motion through `knots`. `ramp_s` is what the player will take from full rate to rest.
+  // `start`: commanded q, qd, qdd (rad, rad/s, rad/s2; 18 numbers) that the motion must continue, or empty.
+  [[nodiscard]] EnvelopeVerdict check(std::span<const Knot> knots, double ramp_s, int profile,
+                                      std::span<const double> start) const;
+  [[nodiscard]] std::size_t profile_count() const { return profiles_.size(); }
+
+ private:
+  using Vector = std::array<double, 3>;
+  struct Frame {
+    Vector position, x, y, z;
+  };
+  struct Limits {
+    std::array<double, 3> joint, tcp, angular;  // v, a, j
+    double stop_factor, ramp_min_s;
+  };
+  struct Walk;
+
+  [[nodiscard]] Frame tcp_at(const std::array<double, kDof>& q) const;
+  [[nodiscard]] bool links_above_floor(const std::array<double, kDof>& q, double* lowest_m) const;
+  [[nodiscard]] std::string knots_problem(std::span<const Knot> knots, std::span<const double> start) const;
+  void sample(std::span<const Knot> knots, Walk& walk) const;
+  void compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& verdict) const;
+  void compare_stop(const Limits& limits, const Walk& walk, double ramp_s, EnvelopeVerdict& verdict) const;
+
+  std::array<Vector, kDof> axis_{};     // of joint i in base, all joints at zero
+  std::array<Vector, kDof> anchor_{};   // a point on it
+  Frame home_{};                        // TCP with all joints at zero
+  std::array<Vector, 4> link_point_{};  // elbow and wrist joints with all joints at zero
+  Vector low_{}, high_{};
+  double table_z_ = 0.0, floor_links_z_ = 0.0;
+  std::vector<Limits> profiles_;
+};
+
+}  // namespace wardarm

@@ -1,0 +1,47 @@
+// The motion limits in force: one row of the configuration's profiles, in SI units.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <numbers>
+#include <span>
+
+namespace wardarm {
+
+// Limits on speed, acceleration and jerk of one quantity.
+struct Bound {
+  double v, a, j;
+};
+
+struct LimitProfile {
+  Bound joint;         // rad/s, rad/s2, rad/s3, every joint alike
+  Bound tcp;           // m/s, m/s2, m/s3
+  Bound angular;       // rad/s, rad/s2, rad/s3 of the TCP
+  double stop_factor;  // a and j of a stop, as a multiple of the plan's
+  double ramp_min_s;   // shortest ramp to rest
+
+  // The eleven numbers in the order of config.LimitProfile: degrees and metres.
+  static LimitProfile from_numbers(std::span<const double> n) {
+    constexpr double rad = std::numbers::pi / 180.0;
+    return {
+        {n[0] * rad, n[1] * rad, n[2] * rad}, {n[3], n[4], n[5]}, {n[6] * rad, n[7] * rad, n[8] * rad}, n[9], n[10]};
+  }
+};
+inline constexpr std::size_t kProfileNumbers = 11;
+
+// Trajectory::limited: which limits a plan touches (value above 95 % of the limit), and what else shaped it.
+enum class Limited : std::uint32_t {
+  kJointSpeed = 1U << 0,
+  kJointAcceleration = 1U << 1,
+  kJointJerk = 1U << 2,
+  kTcpSpeed = 1U << 3,
+  kTcpAcceleration = 1U << 4,
+  kTcpJerk = 1U << 5,
+  kAngularSpeed = 1U << 6,
+  kAngularAcceleration = 1U << 7,
+  kAngularJerk = 1U << 8,
+  kPaced = 1U << 9,      // the chunk's own 20 Hz timing, over most of the path
+  kCutShort = 1U << 10,  // the knots ended before the chunk did
+  kDwell = 1U << 11,     // stands still while the fingers move
+};
+
+}  // namespace wardarm

@@ -1,0 +1,41 @@
+// How a joint spline compares with the limits: speed, acceleration and jerk of joints and TCP, plan and stop.
+#pragma once
+#include <array>
+
+#include "wardarm/limits.hpp"
+#include "wardarm/spline.hpp"
+#include "wardarm/ur5e.hpp"
+
+namespace wardarm {
+
+inline constexpr int kQuantities = 9;  // joint v a j, TCP v a j, angular v a j: the order of Limited's bits
+
+// Largest value / limit of each quantity.
+struct Ratios {
+  std::array<double, kQuantities> value{};
+
+  [[nodiscard]] double largest() const;
+};
+
+// The motion sampled in one interval, by lanes of time.
+struct MotionSamples {
+  static constexpr int kPerInterval = 2;  // lanes of four: 8 samples in 50 ms
+  struct Sample {
+    Lane qd[kDof], qdd[kDof], qddd[kDof];
+    TcpMotion<Lane> tcp;
+  };
+  std::array<Sample, static_cast<std::size_t>(kMaxKnots* kPerInterval)> sample;
+  int count = 0;
+};
+
+// Ratios of interval k at four moments, both ends included.
+Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, const LimitProfile& limits);
+
+// The whole spline on the finer grid; keeps the samples for `stop_ratio`.
+Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProfile& limits, MotionSamples& samples);
+
+// The player's ramp to rest: path rate r(u) = 1 - (10 u^3 - 15 u^4 + 6 u^5), u = t / ramp_s. Largest a and j of any
+// stop from any sampled moment, relative to stop_factor times the plan's limits.
+double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s);
+
+}  // namespace wardarm

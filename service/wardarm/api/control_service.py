@@ -1,0 +1,87 @@
+"""ControlService: leases, and what stops the arm or lets it go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wardarm.api import roles, rpc
+from wardarm.api.errors import checked_text
+from wardarm.api.leases import Lease
+from wardarm.api.loop import ControlLoop
+from wardarm.api.view import hold_messages
+from wardarm.shm.layouts import CommandKind
+from wardarm.v1 import control_pb2, control_pb2_grpc
+
+
+class _PauseAndStop(control_pb2_grpc.ControlServiceServicer):  # type: ignore[misc]
+    def __init__(self, loop: ControlLoop) -> None:
+        self._loop = loop
+
+    def _actor(self, request: Any, context: Any) -> str:
+        return roles.signed(checked_text("actor", request.actor, 0, 64), roles.caller(context))
+
+    # A text that is too long must not keep anybody from stopping the arm: these two cut instead of refusing.
+    @rpc.unary
+    async def Pause(self, request: Any, context: Any) -> Any:
+        self._loop.pause(roles.signed(_cut(request.actor, 64), roles.caller(context)), _cut(request.reason, 60))
+        return control_pb2.PauseResponse(holds=hold_messages(self._loop, self._loop.holds()))
+
+    @rpc.unary
+    async def Stop(self, request: Any, context: Any) -> Any:
+        self._loop.stop(roles.signed(_cut(request.actor, 64), roles.caller(context)), _cut(request.reason, 60))
+        return control_pb2.StopResponse(holds=hold_messages(self._loop, self._loop.holds()))
+
+
+class StopListener(_PauseAndStop):
+    """The listener of its own: Pause and Stop, everything else answers UNIMPLEMENTED."""
+
+
+class ControlService(_PauseAndStop):
+    TakeLease = rpc.not_built("ControlService", "TakeLease")
+
+    @rpc.unary
+    async def AcquireLease(self, request: Any, context: Any) -> Any:
+        client = roles.signed(checked_text("client", request.client, 1, 64), roles.caller(context))
+        return control_pb2.AcquireLeaseResponse(lease=self._lease(self._loop.acquire(client)))
+
+    @rpc.unary
+    async def RetainLease(self, request: Any, context: Any) -> Any:
+        return control_pb2.RetainLeaseResponse(lease=self._lease(self._loop.leases.retain(request.lease_id)))
+
+    @rpc.unary
+    async def ReturnLease(self, request: Any, context: Any) -> Any:
+        self._loop.give_back(request.lease_id)
+        return control_pb2.ReturnLeaseResponse()
+
+    @rpc.unary
+    async def Resume(self, request: Any, context: Any) -> Any:
+        actor = self._actor(request, context)
+        task_id, text = await self._loop.resume(request.lease_id, list(request.tokens), actor)
+        return control_pb2.ResumeResponse(task_id=task_id, text_zh=text.zh, text_en=text.en)
+
+    @rpc.unary
+    async def ClearStop(self, request: Any, context: Any) -> Any:
+        self._loop.clear_stop(request.lease_id, self._actor(request, context))
+        return control_pb2.ClearStopResponse(holds=hold_messages(self._loop, self._loop.holds()))
+
+    @rpc.unary
+    async def Recover(self, request: Any, context: Any) -> Any:
+        checked_text("actor", request.actor, 1, 64)
+        reason = checked_text("reason", request.reason, 1, 200)
+        await self._loop.ask_arm(CommandKind.RECOVER, request.lease_id, self._actor(request, context), reason)
+        return control_pb2.RecoverResponse(holds=hold_messages(self._loop, self._loop.holds()))
+
+    @rpc.unary
+    async def PowerOn(self, request: Any, context: Any) -> Any:
+        checked_text("actor", request.actor, 1, 64)
+        await self._loop.ask_arm(CommandKind.POWER_ON, request.lease_id, self._actor(request, context), "")
+        return control_pb2.PowerOnResponse(holds=hold_messages(self._loop, self._loop.holds()))
+
+    def _lease(self, lease: Lease) -> Any:
+        message = control_pb2.Lease(lease_id=lease.lease_id, client=lease.client, epoch=lease.epoch)
+        message.time_to_live.FromNanoseconds(int(self._loop.leases.ttl_s * 1e9))
+        return message
+
+
+def _cut(text: str, size: int) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:size])

@@ -1,0 +1,313 @@
+"""The two ways to move: follow the model, or follow a script. Both ask for a chunk every period and join it ahead.
+
+They are generators that the main loop advances once a tick, so that the word's beat never waits for anything. A hold
+closes them; nothing of theirs outlives it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from wardarm.config import Config
+from wardarm.eye.chunks import Accepted, ChunkWriter, Refused, Sent, Stamps, outcome
+from wardarm.eye.delay import Delay
+from wardarm.eye.model import Model, Reply, Tokens, stretch
+from wardarm.eye.motion import Join, Motion
+from wardarm.eye.planned import Planned
+from wardarm.eye.scripted import Fingers, Line, Script, stop
+from wardarm.eye.triton import InferenceError
+from wardarm.policy import contract
+from wardarm.shm.layouts import Source, StepState
+
+log = logging.getLogger("wardarm.eye")
+
+T = TypeVar("T")
+Ticks = Generator[None, None, T]
+
+_RETRY_S = 0.1  # after a refusal, ask again this soon
+_LASTING_REFUSALS = 5  # of a place that stays wrong
+_REFUSALS = 25  # in a row, whatever they are
+_MODEL_FAILURES = 8  # in a row
+_BRAKE_S = 1.0  # then the tail is left to end by itself
+_ARRIVED_M, _ARRIVED_RAD = 0.003, 0.02
+
+
+class StepEnded(Exception):
+    """The step ends here: `state` is DONE, REFUSED or FAILED, `reason` in plain words."""
+
+    def __init__(self, state: StepState, reason: str) -> None:
+        super().__init__(reason)
+        self.state, self.reason = state, reason
+
+
+@dataclass
+class Report:
+    """What becomes the Progress block. Written by the loop, copied out by main."""
+
+    step_seq: int = 0
+    state: StepState = StepState.IDLE
+    chunks: int = 0
+    accepted: int = 0
+    refused: int = 0
+    valid: float = 0.0
+    done: float = 0.0
+    fraction: float = 0.0
+    grasp_attempts: int = 0
+    camera_ms: float = 0.0
+    queue_ms: float = 0.0
+    infer_ms: float = 0.0
+    validate_ms: float = 0.0
+    first_capture_ns: int = 0
+    first_motion_ns: int = 0
+    model_version: int = 0
+    reason: str = ""
+
+
+@dataclass
+class Order:
+    """What every chunk of a step carries."""
+
+    step_seq: int
+    profile: int
+    speed_scale: float
+    payload_kg: float
+
+
+@dataclass
+class _Asking:
+    """Bookkeeping of one follow."""
+
+    join: Join | None = None
+    sent: Sent | None = None
+    last_s: float = -1e9
+    refusals: int = 0
+    lasting: int = 0
+    failures: int = 0
+    bases: dict[int, float] = field(default_factory=dict)  # trajectory id -> nominal time of its start (scripts)
+
+
+class Follower:
+    def __init__(self, config: Config, motion: Motion, chunks: ChunkWriter, model: Model, report: Report) -> None:
+        self.config, self.motion, self.chunks, self.model, self.report = config, motion, chunks, model, report
+        e = config.eye
+        self.model_delay = Delay(e.delay_s, e.delay_margin_s, e.delay_max_s)
+        self.script_delay = Delay(min(e.delay_s, 0.2), e.delay_margin_s, e.delay_max_s)
+        self.order = Order(0, 0, 1.0, 0.0)
+
+    # -- scripts ------------------------------------------------------------------------------------------------
+
+    def script(self, legs: Callable[[Planned], Sequence[Line | Fingers]]) -> Ticks[Script]:
+        """Go along a script until its end is reached and nothing more is to move. `legs` gets the plan at its start."""
+        asking = _Asking()
+        script: Script | None = None
+        at_s = 0.0  # latest nominal time that was asked for
+        while True:
+            if asking.sent is None and self._due(asking):
+                join = self.motion.join(self.script_delay.seconds)
+                if join is not None:
+                    if script is None:
+                        plan = join.planned
+                        script = Script(plan.pose, plan.opening, legs(plan), self.order.speed_scale)
+                    if asking.bases:
+                        at_s = self._place(script, join, asking, at_s)
+                    if script.duration_s > 0:
+                        self._send_script(script, join, at_s, asking)
+            if asking.sent is not None:
+                accepted = self._outcome(asking, self.script_delay)
+                if accepted is not None:
+                    asking.bases[accepted.trajectory_id] = at_s
+            if script is not None and self._arrived(script, asking.bases):
+                return script
+            yield
+
+    def _place(self, script: Script, join: Join, asking: _Asking, at_s: float) -> float:
+        base_s = asking.bases.get(join.trajectory_id)
+        if base_s is not None:
+            return script.find(join.planned.pose, join.planned.opening, base_s, base_s + join.path_s)
+        low = list(asking.bases.values())[-1]
+        return script.find(join.planned.pose, join.planned.opening, low, max(at_s, low + contract.CHUNK_S))
+
+    def _send_script(self, script: Script, join: Join, at_s: float, asking: _Asking) -> None:
+        try:
+            traj, grip = script.chunk(at_s)
+        except ValueError as e:
+            raise StepEnded(self._ending(), str(e)) from e
+        asked_ns = time.monotonic_ns()
+        self._send(traj, grip, join, asking, Source.SCRIPTED, asked_ns, Stamps(), 1.0, 0.0)
+
+    def _arrived(self, script: Script, bases: dict[int, float]) -> bool:
+        """The plan stands at the script's end, and the script's own time (pauses for the fingers) has passed."""
+        now = self.motion.now()
+        if now is None or not self.motion.still():
+            return False
+        if script.duration_s > 0:
+            playing = self.motion.playing()
+            base_s = bases.get(playing.id) if playing is not None else None
+            if base_s is not None:
+                passed_s = base_s + self.motion.path_s()
+            else:
+                passed_s = list(bases.values())[-1] + contract.CHUNK_S if bases and self.motion.ready else 0.0
+            if passed_s < script.duration_s - 0.05:
+                return False
+        off_m = float(np.linalg.norm(now.pose.xyz_m - script.end.xyz_m))
+        turn = contract.rotation_from_rpy(now.pose.rpy_rad) @ contract.rotation_from_rpy(script.end.rpy_rad).T
+        off_rad = float(np.linalg.norm(contract.rotvec_from_rotation(turn)))
+        fingers = abs(now.opening - script.end_opening) < 0.02
+        return off_m < _ARRIVED_M and off_rad < _ARRIVED_RAD and fingers
+
+    def brake(self) -> Ticks[None]:
+        """A step was dropped under way: stop within a few centimetres instead of playing its tail to the end."""
+        asking = _Asking()
+        until_s = time.monotonic() + _BRAKE_S
+        while self.motion.moving and time.monotonic() < until_s:
+            if asking.sent is not None:
+                if self._outcome(asking, self.script_delay) is not None:
+                    return
+            elif self._due(asking):
+                join = self.motion.join(self.script_delay.seconds)
+                if join is not None:
+                    velocity = self.motion.kinematics.jacobian(join.planned.q_rad) @ join.planned.qd_rad_s
+                    traj, grip = stop(join.planned, velocity)
+                    self._send(traj, grip, join, asking, Source.SCRIPTED, time.monotonic_ns(), Stamps(), 1.0, 0.0)
+            yield
+
+    # -- the model ----------------------------------------------------------------------------------------------
+
+    def look(self, tokens: Tokens, after_ns: int, count: int) -> Ticks[float]:
+        """The mean of `output_valid` over `count` frames captured after `after_ns`, asked at rest."""
+        yield from self._model_free()
+        values: list[float] = []
+        failures, seen = 0, 0
+        while len(values) < count:
+            frame = self.model.board.latest
+            now = self.motion.now()
+            if (
+                not self.model.busy and self.motion.ready and now is not None
+                and frame is not None and frame.capture_ns > after_ns and frame.number > seen
+            ):  # fmt: skip
+                seen = frame.number
+                self.model.ask(tokens, now)
+            result = self.model.poll()
+            if isinstance(result, InferenceError):
+                failures += 1
+                if failures >= _MODEL_FAILURES:
+                    raise StepEnded(self._ending(), f"the model does not answer: {result}")
+                seen = 0
+            elif result is not None:
+                values.append(result.answer.valid)
+                self._note(result)
+                self.report.valid = float(np.mean(values))
+            yield
+        return float(np.mean(values))
+
+    def follow_model(self, tokens: Tokens, until: Callable[[], T | None]) -> Ticks[T]:
+        """Replan with the model every period until `until` says what happened. It is asked once a tick."""
+        yield from self._model_free()
+        asking = _Asking()
+        while True:
+            if self.model.busy:
+                result = self.model.poll()
+                if result is not None:
+                    self._model_result(result, asking)
+            elif asking.sent is not None:
+                self._outcome(asking, self.model_delay)
+            elif self._due(asking):
+                join = self.motion.join(self.model_delay.seconds)
+                if join is not None and self._frame_is_new() and self.model.ask(tokens, join.planned):
+                    asking.join, asking.last_s = join, time.monotonic()
+            end = until()
+            if end is not None:
+                return end
+            yield
+
+    def _model_free(self) -> Ticks[None]:
+        """A question from before (a cancelled step, a hold) is still being answered: let it, and forget the answer."""
+        while self.model.busy:
+            self.model.poll()
+            yield
+
+    def _frame_is_new(self) -> bool:
+        return self.model.board.silent_s() < self.config.camera.lost_s
+
+    def _model_result(self, result: Reply | InferenceError, asking: _Asking) -> None:
+        if isinstance(result, InferenceError):
+            asking.failures += 1
+            asking.last_s = time.monotonic() - self.config.eye.period_s + _RETRY_S
+            log.warning("inference failed", extra={"reason": str(result)})
+            if asking.failures >= _MODEL_FAILURES:
+                raise StepEnded(self._ending(), f"the model does not answer: {result}")
+            return
+        asking.failures = 0
+        self._note(result)
+        join, a = asking.join, result.answer
+        if join is None or self.motion.passed(join):
+            self.report.refused += 1
+            self.model_delay.late()
+            return
+        traj, grip = stretch(a.traj, a.grip, self.order.speed_scale)
+        grip = np.array([contract.snap_grip(float(g)) for g in grip], np.float16)
+        stamps = Stamps(result.frame.number, result.frame.capture_ns, a.start_ns, a.end_ns)
+        self._send(traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done)
+
+    def _note(self, reply: Reply) -> None:
+        r, a = self.report, reply.answer
+        r.chunks += 1
+        r.done, r.model_version = a.done, a.model_version
+        r.camera_ms = (reply.frame.arrival_ns - reply.frame.capture_ns) * 1e-6
+        r.queue_ms, r.infer_ms, r.validate_ms = reply.queue_ms, (a.end_ns - a.start_ns) * 1e-6, a.validate_ms
+
+    # -- both ---------------------------------------------------------------------------------------------------
+
+    def _due(self, asking: _Asking) -> bool:
+        return time.monotonic() - asking.last_s >= self.config.eye.period_s
+
+    def _send(
+        self, traj: np.ndarray, grip: np.ndarray, join: Join, asking: _Asking, source: Source, asked_ns: int,
+        stamps: Stamps, valid: float, done: float,
+    ) -> None:  # fmt: skip
+        o = self.order
+        asking.sent = self.chunks.send(
+            traj, grip, join, source=source, step_seq=o.step_seq, profile=o.profile, payload_kg=o.payload_kg,
+            asked_ns=asked_ns, stamps=stamps, valid=valid, done=done,
+        )  # fmt: skip
+        if source is Source.SCRIPTED:
+            asking.last_s = time.monotonic()
+
+    def _outcome(self, asking: _Asking, delay: Delay) -> Accepted | None:
+        assert asking.sent is not None
+        result = outcome(asking.sent, self.motion)
+        if result is None:
+            return None
+        asking.sent = None
+        if isinstance(result, Accepted):
+            asking.refusals = asking.lasting = 0
+            self.report.accepted += 1
+            delay.add(result.took_s)
+            capture_ns = result.sent.stamps.capture_ns
+            if not self.report.first_capture_ns and capture_ns:
+                self.report.first_capture_ns = capture_ns
+            return result
+        self._refused(result, asking, delay)
+        return None
+
+    def _refused(self, refused: Refused, asking: _Asking, delay: Delay) -> None:
+        self.report.refused += 1
+        self.report.reason = refused.reason
+        asking.refusals += 1
+        asking.lasting = asking.lasting + 1 if refused.lasting else 0
+        asking.last_s = time.monotonic() - self.config.eye.period_s + _RETRY_S
+        if refused.late:
+            delay.late()
+        log.warning("chunk refused", extra={"raw_id": refused.sent.raw_id, "reason": refused.reason})
+        if asking.lasting >= _LASTING_REFUSALS or asking.refusals >= _REFUSALS:
+            raise StepEnded(self._ending(), refused.reason)
+
+    def _ending(self) -> StepState:
+        """Nothing moved yet: refused; else failed."""
+        return StepState.FAILED if self.report.first_motion_ns else StepState.REFUSED

@@ -1,0 +1,183 @@
+"""Process `eye`: camera and model in, chunks out, one step at a time.
+
+In: frames of the D455, the current Step, ArmStatus, answers of Triton, Trajectories. Out: frame slots and FrameMeta,
+RawChunk (`groot_raw`), Progress, its word. Deadline: the word every `gate.beat_ms` (20 ms); a new chunk every
+`eye.period_s` while moving. Death: the tail that plays ends at rest; moving without an accepted chunk is
+INFERENCE_STALE, which arm latches by itself. A restarted eye never repeats a step that it had begun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from wardarm import journal
+from wardarm.config import Config, ConfigError, load
+from wardarm.eye.chunks import ChunkWriter
+from wardarm.eye.follow import Follower, Report
+from wardarm.eye.frames import FrameBoard, FrameRegion
+from wardarm.eye.model import Model
+from wardarm.eye.motion import Motion
+from wardarm.eye.realsense import RealSense
+from wardarm.eye.steps import StepMachine
+from wardarm.gate.words import BlockWatch
+from wardarm.kinematics import Kinematics
+from wardarm.ops import installation
+from wardarm.policy.tokenizer import Tokenizer
+from wardarm.shm import ring
+from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId, StepState
+
+log = logging.getLogger("wardarm.eye")
+
+_PROGRESS_S = 0.1  # at least this often
+
+
+def tokenizer_path(config: Config) -> Path:
+    return installation.within(config.triton.repository) / config.triton.model / "1" / "tokenizer.model"
+
+
+class OwnWord:
+    """Eye's own word. Informative: the gate does not wait for it, arm sees a missing chunk by itself."""
+
+    def __init__(self, prefix: str) -> None:
+        self._writer = ring.Writer(BlockKind.WORD, prefix, ProcessId.EYE)
+        before = ring.Reader(BlockKind.WORD, prefix, ProcessId.EYE).latest()
+        self._seq = int(before.data["hold_seq"]) if before else 0
+        self._reason: HoldReason | None = None
+
+    def say(self, reason: HoldReason, detail: str) -> None:
+        """HoldReason.NONE says ok."""
+        if reason is not self._reason:
+            self._reason = reason
+            if reason is not HoldReason.NONE:
+                self._seq += 1
+            log.info("word", extra={"reason": reason, "detail": detail})
+        word = self._writer.blank()
+        word["beat_ns"], word["process"], word["ok"] = time.monotonic_ns(), ProcessId.EYE, reason is HoldReason.NONE
+        word["hold_seq"], word["reason"], word["detail"] = self._seq, reason, ring.encode(detail, TEXT)
+        self._writer.publish(word)
+
+
+class Eye:
+    """Everything of the process but signals. `tick()` every beat."""
+
+    def __init__(self, config: Config, repeat: bool = True) -> None:
+        prefix = config.shm.prefix
+        self.config = config
+        self.word = OwnWord(prefix)
+        self.word.say(HoldReason.STARTING, "opening the camera")
+        tokenizer = Tokenizer(tokenizer_path(config))
+        self.region = FrameRegion(prefix, config.camera.width, config.camera.height, config.camera.slots)
+        self.board = FrameBoard(self.region, prefix)
+        self.camera = RealSense(config, self.board, repeat)
+        self.model = Model(config, self.board, tokenizer)
+        self.motion = Motion(prefix, Kinematics(config.arm))
+        self.report = Report()
+        self.follower = Follower(config, self.motion, ChunkWriter(prefix), self.model, self.report)
+        self.machine = StepMachine(config, self.motion, self.follower, tokenizer, self.report)
+        self._steps = BlockWatch(BlockKind.STEP, prefix)
+        self._progress = ring.Writer(BlockKind.PROGRESS, prefix)
+        self._before = self._reported_before(prefix)
+        self._started = False
+        self._published_s = -1e9
+        self._published_key: tuple[object, ...] = ()
+
+    def start(self) -> None:
+        self.camera.start()
+
+    def close(self) -> None:
+        self.camera.stop()
+        self.model.close()
+
+    def tick(self) -> None:
+        self.motion.update()
+        step = self._steps.latest()
+        if step is not None and int(step.data["seq"]) != self.report.step_seq:
+            self.machine.take(step.data, self._before)
+            self._before = None
+        self.machine.tick()
+        if self.machine.idle:
+            self.model.keep_alive()
+        self._speak()
+        self._publish()
+
+    def _speak(self) -> None:
+        silent_s, lost_s = self.board.silent_s(), self.config.camera.lost_s
+        if silent_s > lost_s:
+            why = self.camera.error or f"no frame from '{self.config.camera.source}'"
+            if self._started:
+                self.word.say(HoldReason.CAMERA_LOST, f"{why} ({silent_s:.1f} s)" if silent_s < 1e6 else why)
+            else:
+                self.word.say(HoldReason.STARTING, why)
+        elif not self.model.ok:
+            self.word.say(HoldReason.INFERENCE_STALE if self._started else HoldReason.STARTING, self.model.error)
+        else:
+            self._started = True
+            self.word.say(HoldReason.NONE, "")
+
+    def _publish(self) -> None:
+        r = self.report
+        key = (r.step_seq, r.state, r.chunks, r.accepted, r.refused, r.reason, r.first_motion_ns)
+        now_s = time.monotonic()
+        if key == self._published_key and now_s - self._published_s < _PROGRESS_S:
+            return
+        self._published_key, self._published_s = key, now_s
+        p = self._progress.blank()
+        for name, value in vars(r).items():
+            p[name] = ring.encode(value, 2 * TEXT) if name == "reason" else value
+        frame = self.board.latest
+        if frame is not None:
+            p["frame_number"], p["capture_ns"] = frame.number, frame.capture_ns
+        p["camera_fps"], p["delay_s"] = self.board.fps(), self.follower.model_delay.seconds
+        p["model_version"] = self.model.version
+        self._progress.publish(p)
+
+    @staticmethod
+    def _reported_before(prefix: str) -> Report | None:
+        """What an earlier life of this process said last."""
+        slot = ring.Reader(BlockKind.PROGRESS, prefix).latest()
+        if slot is None:
+            return None
+        values = {n: slot.data[n].item() for n in vars(Report()) if n not in ("state", "reason")}
+        return Report(**values, state=StepState(int(slot.data["state"])), reason=ring.text(slot.data["reason"]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="wardarm-eye", description="Camera and model in, chunks out.")
+    parser.add_argument("--config", required=True, help="configuration file, or 'desk' or 'thor'")
+    args = parser.parse_args()
+    try:
+        config = load(args.config)
+    except ConfigError as e:
+        print(f"eye: {e}", file=sys.stderr)
+        return 2
+    journal.setup("eye", config)
+    stopping = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    eye = Eye(config)
+    eye.start()
+    period_s = config.gate.beat_ms * 1e-3
+    due_s = time.monotonic()
+    try:
+        while not stopping:
+            eye.tick()
+            due_s = max(due_s + period_s, time.monotonic() - period_s)
+            time.sleep(max(0.0, due_s - time.monotonic()))
+    finally:
+        eye.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""What the arm does now and where a new chunk can join it: ArmStatus, and the trajectories that postproc published."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from wardarm.eye.planned import Planned, TrajectoryState, at_rest, measured_pose
+from wardarm.gate.words import BlockWatch
+from wardarm.kinematics import Kinematics, TcpPose
+from wardarm.shm.layouts import ArmState, BlockKind, Holding, PlanStatus
+from wardarm.shm.ring import Slot
+
+STATUS_STALE_S = 0.5  # 60 samples of the 125 Hz status
+_KEEP = 8
+_TAIL_S = 0.05  # nothing joins the last knot interval: the arm is as good as at rest there
+
+
+@dataclass(frozen=True)
+class Join:
+    """Where a chunk's point 0 lies. `trajectory_id` 0: from rest."""
+
+    trajectory_id: int
+    path_s: float
+    planned: Planned
+    epoch: int
+
+
+class Motion:
+    """Refreshed once a tick; everything else looks at the same copy."""
+
+    def __init__(self, prefix: str, kinematics: Kinematics) -> None:
+        self.kinematics = kinematics
+        self._arm = BlockWatch(BlockKind.ARM_STATUS, prefix)
+        self._trajectories = BlockWatch(BlockKind.TRAJECTORY, prefix)
+        self._known: OrderedDict[int, TrajectoryState] = OrderedDict()
+        self.status: Any = None
+        self.answer: Slot | None = None  # newest Trajectory, refused ones too
+        self._age_s = float("inf")
+
+    def update(self) -> None:
+        arm = self._arm.latest()
+        self.status = arm.data if arm is not None else None
+        self._age_s = arm.age_s if arm is not None else float("inf")
+        answer = self._trajectories.latest()
+        if answer is not None and (self.answer is None or int(answer.data["id"]) != int(self.answer.data["id"])):
+            self.answer = answer
+            if int(answer.data["status"]) == PlanStatus.OK and int(answer.data["knot_count"]) >= 2:
+                self._known[int(answer.data["id"])] = TrajectoryState(answer.data, self.kinematics)
+                while len(self._known) > _KEEP:
+                    self._known.popitem(last=False)
+
+    @property
+    def fresh(self) -> bool:
+        return self.status is not None and self._age_s < STATUS_STALE_S
+
+    @property
+    def state(self) -> ArmState:
+        """OFFLINE while arm says nothing."""
+        if not self.fresh:
+            return ArmState.OFFLINE
+        try:
+            return ArmState(int(self.status["state"]))
+        except ValueError:
+            return ArmState.FAULT
+
+    @property
+    def epoch(self) -> int:
+        return int(self.status["plan_epoch"]) if self.fresh else 0
+
+    @property
+    def held(self) -> bool:
+        """A hold stands, or the arm's state forbids motion until a person acts."""
+        return self.fresh and (
+            int(self.status["hold_count"]) > 0
+            or self.state in (ArmState.HELD, ArmState.SAFEGUARD, ArmState.PROTECTIVE, ArmState.ESTOP, ArmState.FAULT)
+        )
+
+    @property
+    def ready(self) -> bool:
+        """At rest with nothing loaded: a chunk may start from here."""
+        return self.state is ArmState.READY and int(self.status["at_rest"]) == 1 and not self.held
+
+    @property
+    def holding(self) -> Holding:
+        return Holding(int(self.status["holding"])) if self.fresh else Holding.UNKNOWN
+
+    @property
+    def moving(self) -> bool:
+        return self.fresh and bool((abs(self.status["target_qd_rad_s"]) > 1e-4).any())
+
+    def playing(self) -> TrajectoryState | None:
+        """The trajectory under way, if this process saw it being published."""
+        return self._known.get(int(self.status["playing_id"])) if self.fresh else None
+
+    def path_s(self) -> float:
+        """Path time now on the trajectory under way."""
+        age_s = (time.monotonic_ns() - int(self.status["stamp_ns"])) * 1e-9
+        return float(self.status["path_s"]) + float(self.status["path_rate"]) * min(max(age_s, 0.0), 0.1)
+
+    def now(self) -> Planned | None:
+        """The plan at this moment; None while it is not known."""
+        if not self.fresh:
+            return None
+        if self.ready or int(self.status["playing_id"]) == 0:
+            return at_rest(self.status, self.kinematics)
+        trajectory = self.playing()
+        return trajectory.at(self.path_s()) if trajectory is not None else None
+
+    def still(self) -> bool:
+        """Nothing more is to move: at rest, or what remains of the trajectory is standing."""
+        if self.ready:
+            return True
+        trajectory = self.playing()
+        if trajectory is None or int(self.status["loaded_id"]) != trajectory.id:
+            return False
+        return trajectory.still_after(self.path_s())
+
+    def measured(self) -> TcpPose:
+        return measured_pose(self.status)
+
+    def join(self, delay_s: float) -> Join | None:
+        """Where a chunk asked for now can join, `delay_s` ahead.
+
+        None while it cannot: another one waits for its join time, the tail is too short, or the arm is not ready.
+        """
+        if self.ready:
+            return Join(0, 0.0, at_rest(self.status, self.kinematics), self.epoch)
+        if self.state is not ArmState.RUNNING or self.held:
+            return None
+        trajectory = self.playing()
+        if trajectory is None or int(self.status["loaded_id"]) != trajectory.id:
+            return None
+        at_s = self.path_s() + delay_s
+        if at_s > trajectory.duration_s - _TAIL_S:
+            return None
+        return Join(trajectory.id, at_s, trajectory.at(at_s), self.epoch)
+
+    def passed(self, join: Join) -> bool:
+        """True if a chunk for this join would come too late."""
+        if join.epoch != self.epoch:
+            return True
+        if join.trajectory_id == 0:
+            return not self.ready
+        return int(self.status["playing_id"]) != join.trajectory_id or self.path_s() >= join.path_s

@@ -1,0 +1,153 @@
+"""Movements that no model makes: homing, parking, setting down, retreat, as chunks like the model's.
+
+A script is a path in nominal time: straight lines between TCP poses, minimum-jerk along each, and pauses in which the
+fingers open or close. A chunk is the window of 3.15 s from some nominal time on; the loop asks for the next window
+the way it asks the model. Each passes the same planner, check, permit and player.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wardarm.eye.planned import Planned
+from wardarm.kinematics import TcpPose
+from wardarm.policy import contract
+
+Array = NDArray[np.float64]
+
+SPEED_M_S = 0.20  # peak along a line
+TURN_RAD_S = 0.5  # peak
+STOP_S = 0.7  # from 0.25 m/s at 0.7 m/s2: below the ward's 0.8
+GRIP_S = 0.6  # a 2-finger 85 mm gripper takes 0.5 s end to end at the speed we ask for
+_PEAK = 1.875  # peak over mean speed of a minimum-jerk line
+_BODY_M = 0.1  # weighs radians against metres when looking for a place on the path
+
+
+@dataclass(frozen=True)
+class Line:
+    """Straight to a pose, from rest to rest."""
+
+    to: TcpPose
+
+
+@dataclass(frozen=True)
+class Fingers:
+    """Standing still while the fingers go to an opening, 0..1."""
+
+    opening: float
+    pause_s: float = GRIP_S
+
+
+@dataclass(frozen=True)
+class _Piece:
+    start_s: float
+    end_s: float
+    a: Array  # x y z roll pitch yaw
+    b: Array
+    grip: float
+
+
+class Script:
+    """A path in nominal time, 0 to `duration_s`."""
+
+    def __init__(
+        self, start: TcpPose, opening: float, legs: Sequence[Line | Fingers], speed_scale: float = 1.0
+    ) -> None:
+        """`speed_scale` 0.1..1 of SPEED_M_S."""
+        self._pieces: list[_Piece] = []
+        at, grip, t = start.six, opening, 0.0
+        for leg in legs:
+            if isinstance(leg, Fingers):
+                grip, to, lasts = leg.opening, at, leg.pause_s
+            else:
+                to = leg.to.six
+                to = np.concatenate([to[:3], at[3:] + _wrap(to[3:] - at[3:])])
+                way_s = float(np.linalg.norm(to[:3] - at[:3])) / (SPEED_M_S * speed_scale)
+                turn_s = float(np.abs(to[3:] - at[3:]).max()) / (TURN_RAD_S * speed_scale)
+                lasts = _PEAK * max(way_s, turn_s)
+                if lasts < 1e-6:
+                    continue
+            self._pieces.append(_Piece(t, t + lasts, at, to, grip))
+            at, t = to, t + lasts
+        self.duration_s = t
+        self.end = TcpPose(at[:3].copy(), _wrap(at[3:]))
+        self.end_opening = grip
+        self._start = (start.six, opening)
+
+    def at(self, t_s: float) -> tuple[Array, float]:
+        """(x y z (m) roll pitch yaw (rad), opening) at a nominal time; before and after it stands still."""
+        if not self._pieces:
+            return self._start
+        piece = next((p for p in self._pieces if t_s < p.end_s), self._pieces[-1])
+        u = min(max((t_s - piece.start_s) / (piece.end_s - piece.start_s), 0.0), 1.0)
+        w = u * u * u * (10 + u * (-15 + 6 * u))
+        return piece.a + (piece.b - piece.a) * w, piece.grip
+
+    def chunk(self, from_s: float) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
+        """(traj FP16 (64, 6) in [-1, 1], grip FP16 (64,)) from a nominal time on.
+
+        Raises ValueError if a pose is outside the model's box: it cannot be said in a chunk.
+        """
+        samples = [self.at(from_s + k / contract.RATE_HZ) for k in range(contract.HORIZON)]
+        poses = np.stack([pose for pose, _ in samples])
+        poses[:, 3:] = _wrap(poses[:, 3:])
+        values = contract.normalise(poses)
+        if np.abs(values).max() > 1:
+            k = int(np.abs(values).max(1).argmax())
+            raise ValueError(
+                f"scripted pose {np.round(poses[k, :3], 3).tolist()} m is outside the box "
+                f"{list(contract.LOW)} .. {list(contract.HIGH)} m: change [poses] in the configuration"
+            )
+        return values.astype(np.float16), np.array([g for _, g in samples], np.float16)
+
+    def find(self, pose: TcpPose, opening: float, from_s: float, to_s: float) -> float:
+        """The latest nominal time in [from_s, to_s] at which the script is where the plan is (nearest place).
+
+        The planner may stretch time, never shorten it: so the place decides, and in a pause the clock.
+        """
+        times = np.arange(from_s, max(to_s, from_s) + 1e-9, 0.01)
+        here = pose.six
+        cost = np.empty(len(times))
+        for i, t in enumerate(times):
+            there, grip = self.at(float(t))
+            cost[i] = float(np.linalg.norm(there[:3] - here[:3]))
+            cost[i] += _BODY_M * float(np.abs(_wrap(there[3:] - here[3:])).max()) + 0.02 * abs(grip - opening)
+        return float(times[np.flatnonzero(cost <= cost.min() + 5e-4)[-1]])
+
+
+def _wrap(angle_rad: Array) -> Array:
+    return (angle_rad + np.pi) % (2 * np.pi) - np.pi
+
+
+def lifted(pose: TcpPose, z_m: float) -> TcpPose:
+    return TcpPose(np.array([pose.xyz_m[0], pose.xyz_m[1], z_m]), pose.rpy_rad)
+
+
+def via_travel(start: TcpPose, goal: TcpPose, travel_z_m: float) -> list[Line]:
+    """Up to travel height (or the higher of both ends), across, down to the goal: nothing on the table is swept."""
+    high = max(travel_z_m, start.xyz_m[2], goal.xyz_m[2])
+    if np.linalg.norm(goal.xyz_m[:2] - start.xyz_m[:2]) < 0.005:
+        return [Line(goal)]
+    return [Line(lifted(start, high)), Line(lifted(goal, high)), Line(goal)]
+
+
+def stop(plan: Planned, velocity: Array) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
+    """A chunk that goes on in the direction of motion for a few centimetres and stands: for a step that was dropped.
+
+    `velocity`: TCP m/s and rad/s about base axes at the plan, shape (6,). The speed falls as (1 - t / STOP_S)^2.
+    Fingers keep their opening.
+    """
+    u = np.minimum(np.arange(contract.HORIZON) / contract.RATE_HZ / STOP_S, 1.0)[:, None]
+    way_s = STOP_S * (u - u * u + u * u * u / 3)
+    poses = np.empty((contract.HORIZON, 6))
+    poses[:, :3] = plan.pose.xyz_m + way_s * velocity[:3]
+    start = contract.rotation_from_rpy(plan.pose.rpy_rad)
+    for k in range(contract.HORIZON):
+        turned = contract.rotation_from_rotvec(way_s[k, 0] * velocity[3:]) @ start
+        poses[k, 3:] = contract.rpy_from_rotation(turned)
+    values = np.clip(contract.normalise(poses), -1, 1)
+    return values.astype(np.float16), np.full(contract.HORIZON, contract.snap_grip(plan.opening), np.float16)

@@ -1,0 +1,134 @@
+"""Words on the board: who says *go on*, who says *hold*, whose word is late.
+
+A word is true for `deadline_s` after its beat. A block that is missing, torn, from another version or written by nobody
+yet gives a late word, never an error: nobody waits for a writer. `arm` reads the same board to record why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardarm.shm import ring
+from wardarm.shm.layouts import TEXT, WORD, BlockKind, HoldReason, ProcessId
+
+_REOPEN_S = 0.2  # how often a missing or replaced block is looked for
+
+
+class BlockWatch:
+    """The newest payload of one block, opened when it appears and again when its file was made anew."""
+
+    def __init__(self, kind: BlockKind, prefix: str, process: ProcessId | None = None) -> None:
+        self._kind, self._prefix, self._process = kind, prefix, process
+        self._reader: ring.Reader | None = None
+        self._next_look_s = 0.0
+        self.replaced_count = 0  # how often another file took this one's place
+
+    def reader(self) -> ring.Reader | None:
+        now = time.monotonic()
+        if now >= self._next_look_s:
+            self._next_look_s = now + _REOPEN_S
+            if self._reader is not None and self._reader.replaced():
+                self._reader = None
+                self.replaced_count += 1
+            if self._reader is None:
+                try:
+                    self._reader = ring.Reader(self._kind, self._prefix, self._process)
+                except (ring.BlockError, OSError):
+                    return None
+        return self._reader
+
+    def latest(self) -> ring.Slot | None:
+        reader = self.reader()
+        return reader.latest() if reader is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One word as a reader sees it. `age_s` is infinite if there is none."""
+
+    process: ProcessId
+    ok: bool
+    age_s: float
+    hold_seq: int
+    reason: HoldReason
+    detail: str
+    late: bool
+
+    @property
+    def true(self) -> bool:
+        """What motion needs: said, said lately, and said yes."""
+        return self.ok and not self.late
+
+    def why(self) -> str:
+        """Plain words for a status line."""
+        if self.late:
+            return (
+                f"{self.process.name.lower()}: no word yet"
+                if self.age_s == float("inf")
+                else f"{self.process.name.lower()}: last word {self.age_s * 1e3:.0f} ms ago"
+            )
+        return f"{self.process.name.lower()}: {self.detail or self.reason.name.lower()}"
+
+
+def _reason(value: int) -> HoldReason:
+    try:
+        return HoldReason(value)
+    except ValueError:
+        return HoldReason.WATCHDOG
+
+
+class WordBoard:
+    """Reads the words of `processes`."""
+
+    def __init__(self, processes: Iterable[ProcessId], prefix: str, deadline_s: float) -> None:
+        self.processes = tuple(processes)
+        self.deadline_s = deadline_s
+        self._blocks = {p: BlockWatch(BlockKind.WORD, prefix, p) for p in self.processes}
+
+    def hear(self, process: ProcessId) -> Heard:
+        slot = self._blocks[process].latest()
+        if slot is None:
+            return Heard(process, False, float("inf"), 0, HoldReason.STARTING, "no word yet", True)
+        word = slot.data
+        age_s = (time.monotonic_ns() - int(word["beat_ns"])) * 1e-9
+        late = not -self.deadline_s <= age_s <= self.deadline_s  # a beat from the future is no beat
+        ok = bool(word["ok"]) and int(word["process"]) == process
+        reason = _reason(int(word["reason"]))
+        detail = "" if ok and not late else ring.text(word["detail"])
+        return Heard(process, ok, age_s, int(word["hold_seq"]), reason, detail, late)
+
+    def hear_all(self) -> list[Heard]:
+        return [self.hear(p) for p in self.processes]
+
+
+class OwnWord:
+    """This process's word: written every `beat_s`, and at once when it changes."""
+
+    def __init__(self, process: ProcessId, prefix: str, beat_s: float) -> None:
+        self._writer = ring.Writer(BlockKind.WORD, prefix, process)
+        self._word = np.zeros((), WORD)
+        self._word["process"] = process
+        self._beat_ns = int(beat_s * 1e9)
+        self._said: tuple[bool, HoldReason, str] | None = None
+        self._hold_seq = 0
+        self._last_ns = 0
+
+    def say(self, ok: bool, reason: HoldReason = HoldReason.NONE, detail: str = "") -> None:
+        """Renew the word. A new reason to hold counts `hold_seq` up."""
+        now = time.monotonic_ns()
+        said = (ok, HoldReason.NONE if ok else reason, "" if ok else detail)
+        if said == self._said and now - self._last_ns < self._beat_ns:
+            return
+        if said != self._said:
+            if not ok and (self._said is None or self._said[:2] != said[:2]):
+                self._hold_seq += 1
+            self._said = said
+            self._word["ok"], self._word["reason"] = ok, said[1]
+            self._word["detail"] = ring.encode(said[2], TEXT)
+            self._word["hold_seq"] = self._hold_seq
+        self._word["beat_ns"] = self._last_ns = now
+        self._writer.publish(self._word)

@@ -1,0 +1,57 @@
+"""A simulated room camera as a camera command: raw GRAY8 frames on stdout until nobody reads them.
+
+    python -m wardarm.sim.room bed --config desk --width 640 --height 360 --fps 5
+
+In: the pictures that `views` draws. Out: width x height bytes a frame, no header. Frames come as they are drawn, at
+most `fps` a second; when `views` stops, nothing comes. Ends on SIGTERM, SIGPIPE, or when its parent is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+import cv2
+
+from wardarm import config as configuration
+from wardarm.sim.pictures import PictureFeed
+from wardarm.sim.room_views import ROOM_HEIGHT, ROOM_VIEWS, ROOM_WIDTH
+
+
+def stream(prefix: str, name: str, width: int, height: int, fps: float) -> None:
+    """Write frames to stdout for ever."""
+    feed, parent, next_s = PictureFeed(prefix, f"room_{name}"), os.getppid(), 0.0
+    while os.getppid() == parent:
+        picture = feed.next(0.5, 0.01)
+        now = time.monotonic()
+        if picture is None or now < next_s:
+            continue
+        next_s = max(next_s + 1 / fps, now) - 0.2 / fps  # do not drop a frame for a little jitter
+        frame = picture.pixels.reshape(ROOM_HEIGHT, ROOM_WIDTH)
+        if (height, width) != frame.shape:
+            frame = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA).astype(frame.dtype)
+        view = memoryview(frame.tobytes())
+        while view:
+            view = view[os.write(sys.stdout.fileno(), view) :]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="wardarm.sim.room", description="a simulated room camera on stdout")
+    parser.add_argument("name", choices=[v.name for v in ROOM_VIEWS])
+    parser.add_argument("--config", required=True)
+    parser.add_argument("--width", type=int, default=ROOM_WIDTH)
+    parser.add_argument("--height", type=int, default=ROOM_HEIGHT)
+    parser.add_argument("--fps", type=float, default=5.0)
+    args = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        stream(configuration.load(args.config).shm.prefix, args.name, args.width, args.height, args.fps)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The controller's core: one `tick()` is one 2 ms cycle of program, servo, safety and plant.
+
+Flows in: scripts, RTDE inputs, dashboard commands, PWM edges, injections (through the servers or directly). Flows out:
+joint targets to the plant; everything RTDE publishes, as attributes. Knows nothing of sockets or wall time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wardarm.sim.plant import Plant
+from wardarm.sim.ur_controller.functions import FunctionTable
+from wardarm.sim.ur_controller.kinematics import DhParameters, Frame, Kinematics, from_pose, product, to_pose
+from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode, Runtime, SafetyMode, safety_status_bits
+from wardarm.sim.ur_controller.program_slot import ProgramSlot
+from wardarm.sim.ur_controller.pulses import Encoder, PulseInput
+from wardarm.sim.ur_controller.safety import (
+    BRAKE_CATEGORY_0,
+    BRAKE_CATEGORY_1,
+    BRAKE_CATEGORY_2,
+    Safety,
+    SafetyLimits,
+)
+from wardarm.sim.ur_controller.servo import Servo
+
+LOG_LINES = 1000
+SLIDER_STEP = 0.02  # a cycle: a moved speed slider takes up to 100 ms; our figure
+ELBOW_UP = (0.0, -1.57, 1.57, -1.57, -1.57, 0.0)
+DEFAULT_VERSION = (5, 21, 0, 0)
+SERIAL = "20265500001"
+
+
+class Controller:
+    """A UR5e's controller. `dh` and `tcp` (m, rotation vector) describe the arm; `version` is what it says it runs."""
+
+    def __init__(
+        self, plant: Plant, dh: DhParameters | None = None, tcp: Sequence[float] = (0.0,) * 6,
+        version: Sequence[int] = DEFAULT_VERSION, q: Sequence[float] = ELBOW_UP, serial: str = SERIAL,
+    ) -> None:  # fmt: skip
+        self.plant = plant
+        self.kinematics = Kinematics(dh or DhParameters())
+        self.tcp_offset: list[float] = [float(v) for v in tcp]
+        self.tcp: Frame = from_pose(tcp)
+        self.version = tuple(version)
+        self.serial = serial
+        self.limits = SafetyLimits()
+        self.cycle = 0
+        self.clock_ns = time.monotonic_ns()
+        self.remote = True
+        self.log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
+        self.slider = 1.0
+        self.slider_now = 1.0
+        self.payload_kg = 0.0
+        self.payload_cog: list[float] = [0.0] * 3
+        self.input_ints, self.output_ints = [0] * 48, [0] * 48
+        self.input_doubles, self.output_doubles = [0.0] * 48, [0.0] * 48
+        self.input_bits = self.output_bits = 0  # bits 0..127
+        self.digital_in = self.digital_out = 0
+        self.analog_out = [0.0, 0.0]
+        self.tool_out = 0
+        self.external_force: list[float] = [0.0] * 6
+        self.lines: dict[int, PulseInput] = {}
+        self.encoders: dict[int, Encoder] = {}
+        self.watchdogs: dict[str, tuple[float, str]] = {}
+        self.written_s: dict[str, float] = {}
+        self.safety = Safety(self._stopped, self._cleared)
+        self.servo = Servo(q)
+        self.state = plant.reset(q)
+        self.slot = ProgramSlot(self._functions, self.note)
+        self._resume_after_safeguard = False
+        self._frames: dict[str, Frame] = {}
+        self._tool_at: tuple[float, float, float] | None = None
+
+    # --- what RTDE and scripts read
+    @property
+    def time_s(self) -> float:
+        return self.cycle * CYCLE_S
+
+    @property
+    def scale(self) -> float:
+        """Share of program time that passes in a cycle: slider times pausing."""
+        return self.slider_now * self.slot.scale
+
+    @property
+    def tcp_frame(self) -> Frame:
+        return self._frame("actual", self.state.q)
+
+    @property
+    def target_tcp_frame(self) -> Frame:
+        return self._frame("target", self.servo.q)
+
+    def _frame(self, key: str, q: Sequence[float]) -> Frame:
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = product(self.kinematics.flange(q), self.tcp)
+        return frame
+
+    @property
+    def tcp_pose(self) -> list[float]:
+        return to_pose(self.tcp_frame)
+
+    @property
+    def target_tcp_pose(self) -> list[float]:
+        return to_pose(self.target_tcp_frame)
+
+    def tcp_speed(self, q: Sequence[float], qd: Sequence[float]) -> list[float]:
+        """m/s and rad/s in the base frame."""
+        if not any(qd):
+            return [0.0] * 6
+        return [float(v) for v in self.kinematics.jacobian(q, self.tcp) @ list(qd)]
+
+    @property
+    def safety_bits(self) -> int:
+        return safety_status_bits(self.safety.mode)
+
+    @property
+    def status_bits(self) -> int:
+        return int(self.safety.robot_mode is RobotMode.RUNNING) | int(self.slot.runtime is Runtime.PLAYING) << 1
+
+    def note(self, text: str) -> None:
+        self.log.append((self.cycle, text))
+
+    # --- one cycle
+    def tick(self, now_ns: int | None = None) -> None:
+        """Advance 2 ms. `now_ns`: the CLOCK_MONOTONIC instant of this cycle, for edges that carry one."""
+        self.cycle += 1
+        self.clock_ns = time.monotonic_ns() if now_ns is None else now_ns
+        now_s = self.time_s
+        for number, line in self.lines.items():
+            line.advance(now_s)
+            self.digital_in = self.digital_in & ~(1 << number) | int(line.level) << number
+        self.safety.update(now_s)
+        if self.slider_now != self.slider:
+            self.slider_now += max(-SLIDER_STEP, min(SLIDER_STEP, self.slider - self.slider_now))
+        self.slot.update(self._may_start)
+        if self.slot.run():
+            self._program_over()
+        if self.watchdogs:
+            self._watch(now_s)
+        servo = self.servo
+        if self.safety.robot_mode in (RobotMode.RUNNING, RobotMode.IDLE):
+            servo.step(self.scale)
+        elif any(servo.qd):
+            servo.step(1.0)  # still braking
+        self.state = self.plant.step(servo.q, servo.qd)
+        self._frames.clear()
+        if any(servo.qd):
+            self._check_speed()
+        else:
+            self._tool_at = None
+
+    def _may_start(self) -> str:
+        if self.safety.robot_mode is not RobotMode.RUNNING:
+            return f"the robot is {self.safety.robot_mode.name}"
+        if not self.safety.may_move:
+            return f"safety is {self.safety.mode.name}"
+        return ""
+
+    def _watch(self, now_s: float) -> None:
+        for name, (frequency_hz, action) in list(self.watchdogs.items()):
+            if self.slot.runtime is not Runtime.PLAYING or now_s - self.written_s.get(name, 0.0) <= 1.0 / frequency_hz:
+                continue
+            self.note(f"RTDE watchdog {name}: {action}")
+            del self.watchdogs[name]
+            if action == "stop":
+                self.stop_program()
+            elif action == "pause":
+                self.slot.pause()
+
+    def _check_speed(self) -> None:
+        if not self.safety.may_move:
+            return
+        limits = self.limits
+        for joint, speed in enumerate(self.servo.qd):
+            if abs(speed) > limits.joint_rad_s:
+                text = f"joint {joint} at {math.degrees(speed):.0f} deg/s, limit {math.degrees(limits.joint_rad_s):.0f}"
+                self.safety.protective_stop(self.time_s, text)
+                return
+        frame = self.target_tcp_frame
+        here, before = (frame[9], frame[10], frame[11]), self._tool_at
+        self._tool_at = here
+        if before is not None:
+            speed = math.dist(here, before) / CYCLE_S
+            most = limits.reduced_tcp_m_s if self.safety.mode is SafetyMode.REDUCED else limits.tcp_m_s
+            if speed > most:
+                self.safety.protective_stop(self.time_s, f"TCP at {speed:.2f} m/s, limit {most:.2f}")
+
+    # --- programs
+    def submit(self, source: str) -> None:
+        """A script from one of the script ports. What is wrong with it goes to the log, as on the real one."""
+        if not self.remote:
+            self.note("script refused: the robot is in local control")
+            return
+        self.slot.submit(source)
+
+    def stop_program(self) -> bool:
+        if not self.slot.stop():
+            return False
+        self._program_over()
+        return True
+
+    def _program_over(self) -> None:
+        self.servo.brake(BRAKE_CATEGORY_2)
+        self.watchdogs.clear()
+
+    def play(self) -> bool:
+        return self.safety.may_move and self.slot.resume()
+
+    def pause(self) -> bool:
+        return self.slot.pause()
+
+    # --- safety
+    def _stopped(self, mode: SafetyMode) -> None:
+        self.note(f"{mode.name}: {self.safety.reason}")
+        if mode is SafetyMode.SAFEGUARD_STOP:
+            self._resume_after_safeguard = self.slot.pause()
+        elif mode is SafetyMode.PROTECTIVE_STOP:
+            self._resume_after_safeguard = False
+            self.slot.freeze()
+            self.servo.brake(BRAKE_CATEGORY_0)
+        else:
+            self.slot.stop()
+            self.watchdogs.clear()
+            category_0 = mode in (SafetyMode.VIOLATION, SafetyMode.FAULT)
+            self.servo.brake(BRAKE_CATEGORY_0 if category_0 else BRAKE_CATEGORY_1)
+
+    def _cleared(self, was: SafetyMode) -> None:
+        self.note(f"{was.name} over")
+        if was is SafetyMode.SAFEGUARD_STOP and self._resume_after_safeguard:
+            self.slot.resume()
+            self._resume_after_safeguard = False
+
+    # --- inputs
+    def pwm(
+        self, pin: int, on: bool, t_ns: int | None = None, frequency_hz: float = 1000.0, duty_percent: float = 50.0
+    ) -> bool:
+        """The PWM line `pin` is on or off since `t_ns` (CLOCK_MONOTONIC; None: from now on). Says if that was news."""
+        line = self.lines.setdefault(pin, PulseInput())
+        changed_ns = time.monotonic_ns() if t_ns is None else t_ns
+        at_s = self.time_s if t_ns is None else self.time_s + (t_ns - self.clock_ns) * 1e-9
+        return line.change(on, at_s, changed_ns, frequency_hz, duty_percent)
+
+    def encoder(self, index: int, decoder: int, pin: int) -> None:
+        self.encoders[index] = Encoder(self.lines.setdefault(pin, PulseInput()), decoder)
+
+    def move_by_hand(self, offsets_rad: Sequence[float]) -> None:
+        """Joints pushed while nothing drives them: target and actual position change together."""
+        q = [a + b for a, b in zip(self.state.q, offsets_rad, strict=True)]
+        self.servo.set(q)
+        self.state = self.plant.reset(q)
+        self._frames.clear()
+
+    def set_tcp(self, pose: Sequence[float]) -> None:
+        self.tcp_offset = [float(v) for v in pose]
+        self.tcp = from_pose(pose)
+        self._frames.clear()
+        self._tool_at = None
+
+    def _functions(self) -> tuple[Mapping[str, Any], Any]:
+        table = FunctionTable(self)
+        return table.functions, table.attach
+
+    def close(self) -> None:
+        self.slot.close()

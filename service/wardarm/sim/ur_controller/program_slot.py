@@ -1,0 +1,146 @@
+"""The one program of the controller: compiled off the control loop, started, paused, resumed, stopped."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from wardarm.sim.ur_controller.modes import CYCLE_S, Runtime
+from wardarm.sim.urscript import Compiled, Program, ScriptError, compile_script
+
+SCALE_STEP = CYCLE_S / 0.1  # pausing and resuming take 100 ms; our figure, the manual gives none
+_CACHE = 16
+
+
+class ProgramSlot:
+    """`functions()` makes a fresh table of script functions, and is told the program they belong to."""
+
+    def __init__(
+        self, functions: Callable[[], tuple[Mapping[str, Any], Callable[[Program], None]]], log: Callable[[str], None]
+    ) -> None:
+        self._functions, self._log = functions, log
+        self._names = frozenset(functions()[0])
+        self._compiler = ThreadPoolExecutor(1, "urscript-compiler")
+        self._jobs: deque[Future[Compiled]] = deque()
+        self._known: dict[str, Compiled] = {}
+        self._secondaries: list[Program] = []
+        self.program: Program | None = None
+        self.runtime = Runtime.STOPPED
+        self.scale = 1.0
+        self.started = 0
+        self.last_error = ""
+
+    @property
+    def name(self) -> str:
+        return self.program.name if self.program is not None else ""
+
+    def submit(self, source: str) -> None:
+        """Compile in the background; `update` starts the program once that is done."""
+        known = self._known.get(source)
+        if known is not None:
+            done: Future[Compiled] = Future()
+            done.set_result(known)
+            self._jobs.append(done)
+        else:
+            self._jobs.append(self._compiler.submit(compile_script, source, self._names))
+
+    def close(self) -> None:
+        self.stop()
+        self._compiler.shutdown(wait=False, cancel_futures=True)
+
+    def update(self, may_start: Callable[[], str]) -> None:
+        """Once a cycle, before `run`: start what was compiled. `may_start` says why not, or nothing."""
+        while self._jobs and self._jobs[0].done():
+            job = self._jobs.popleft()
+            try:
+                compiled = job.result()
+            except ScriptError as e:
+                self.last_error = f"compile error: {e}"
+                self._log(self.last_error)
+                continue
+            if len(self._known) >= _CACHE:
+                self._known.clear()
+            self._known[compiled.source] = compiled
+            refused = may_start()
+            if refused:
+                self._log(f"program {compiled.name} refused: {refused}")
+                continue
+            self._start(compiled)
+
+    def _start(self, compiled: Compiled) -> None:
+        table, attach = self._functions()
+        try:
+            program = Program(compiled, table)
+        except Exception as e:
+            self.last_error = f"program {compiled.name} cannot start: {e}"
+            self._log(self.last_error)
+            return
+        attach(program)
+        if compiled.secondary:
+            self._secondaries.append(program)
+            return
+        self.stop()
+        self.program, self.runtime, self.scale = program, Runtime.PLAYING, 1.0
+        self.started += 1
+        self._log(f"program {compiled.name} started")
+
+    def stop(self) -> bool:
+        """Ends the program at once. Says whether there was one."""
+        was = self.program is not None
+        if self.program is not None:
+            self.program.stop()
+            self._log(f"program {self.program.name} stopped")
+        self.program, self.runtime = None, Runtime.STOPPED
+        return was
+
+    def pause(self) -> bool:
+        if self.runtime in (Runtime.PLAYING, Runtime.RESUMING):
+            self.runtime = Runtime.PAUSING
+            return True
+        return False
+
+    def freeze(self) -> None:
+        """Pause without the gentle way (protective stop)."""
+        if self.program is not None:
+            self.runtime, self.scale = Runtime.PAUSED, 0.0
+
+    def resume(self) -> bool:
+        if self.runtime in (Runtime.PAUSED, Runtime.PAUSING):
+            self.runtime = Runtime.RESUMING
+            return True
+        return False
+
+    def run(self) -> bool:
+        """One cycle of every program. Returns True if the main one ended in it."""
+        for program in list(self._secondaries):
+            if not program.cycle():
+                self._secondaries.remove(program)
+                if program.error is not None:
+                    self._log(f"secondary program {program.name}: {program.error}")
+        runtime = self.runtime
+        if self.program is None or runtime is Runtime.PAUSED:
+            return False
+        if runtime is Runtime.PAUSING:
+            self.scale = max(0.0, self.scale - SCALE_STEP)
+            if self.scale <= 0.0:
+                self.runtime = Runtime.PAUSED
+                return False
+        elif self.scale < 1.0:
+            self.scale = min(1.0, self.scale + SCALE_STEP)
+            self.runtime = Runtime.PLAYING
+        elif runtime is Runtime.RESUMING:
+            self.runtime = Runtime.PLAYING
+        program = self.program
+        if program.cycle():
+            return False
+        if self.program is not program:  # it stopped or replaced itself
+            return True
+        self.program, self.runtime = None, Runtime.STOPPED
+        if program.error is not None:
+            self.last_error = f"program {program.name} stopped: {program.error}"
+            self._log(self.last_error)
+        else:
+            self._log(f"program {program.name} ended")
+        return True

@@ -1,0 +1,104 @@
+"""PWM edges and the encoder inputs that count them.
+
+The generator says when its line went on or off (CLOCK_MONOTONIC) at which frequency and duty; the edges in between
+follow. Counting happens on controller time: edge k of a train that began at `start_s` lies at start + k / frequency
+(rising) and start + (k + duty) / frequency (falling). A plain digital input sees the level at the cycle's instant, so
+it aliases, as a real one does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# URScript manual, encoder_enable_pulse_decode: how the decoder treats its inputs.
+DISABLED, QUADRATURE, BOTH_EDGES, RISING_EDGE, FALLING_EDGE = range(5)
+
+
+@dataclass
+class Train:
+    """The line as it is now. `start_s`: controller time of the first rising edge."""
+
+    on: bool = False
+    start_s: float = 0.0
+    frequency_hz: float = 1000.0
+    duty: float = 0.5
+    changed_ns: int = -1
+
+    def rising(self, until_s: float) -> int:
+        """Rising edges from the start to `until_s`, the first one at the start."""
+        periods = (until_s - self.start_s) * self.frequency_hz
+        return math.floor(periods + 1e-9) + 1 if self.on and periods >= 0 else 0
+
+    def falling(self, until_s: float) -> int:
+        periods = (until_s - self.start_s) * self.frequency_hz
+        return max(0, math.floor(periods - self.duty + 1e-9) + 1) if self.on and periods >= 0 else 0
+
+    def level(self, at_s: float) -> bool:
+        periods = (at_s - self.start_s) * self.frequency_hz
+        return self.on and periods >= 0 and periods % 1.0 < self.duty
+
+
+class PulseInput:
+    """One input line with a pulse train on it."""
+
+    def __init__(self) -> None:
+        self.train = Train()
+        self.rising = 0
+        self.falling = 0
+        self._counted_s = 0.0
+        self._waiting: list[Train] = []
+
+    def change(self, on: bool, at_s: float, changed_ns: int, frequency_hz: float, duty_percent: float) -> bool:
+        """The line's new state from controller time `at_s` on. Says whether it was news (generators repeat)."""
+        newest = self._waiting[-1] if self._waiting else self.train
+        if changed_ns == newest.changed_ns:
+            return False
+        at_s = max(at_s, self._counted_s, newest.start_s)
+        self._waiting.append(Train(on, at_s, frequency_hz, duty_percent / 100.0, changed_ns))
+        return True
+
+    def advance(self, now_s: float) -> None:
+        """Count everything up to `now_s`."""
+        while self._waiting and self._waiting[0].start_s <= now_s:
+            new = self._waiting.pop(0)
+            self._count(new.start_s)
+            if self.train.on and not new.on and self.train.level(new.start_s):
+                self.falling += 1  # switched off while high
+            self.train = new
+            if new.on:
+                self.rising += 1  # the edge at the start itself
+        self._count(now_s)
+
+    def _count(self, until_s: float) -> None:
+        train = self.train
+        if train.on and until_s > self._counted_s:
+            self.rising += train.rising(until_s) - train.rising(self._counted_s)
+            self.falling += train.falling(until_s) - train.falling(self._counted_s)
+        self._counted_s = max(until_s, self._counted_s)
+
+    @property
+    def level(self) -> bool:
+        return self.train.level(self._counted_s)
+
+
+class Encoder:
+    """One of the two decoders, on an input line."""
+
+    def __init__(self, line: PulseInput | None, decoder: int) -> None:
+        self._line, self._decoder = line, decoder
+        self._zero = self._edges()
+
+    def _edges(self) -> int:
+        if self._line is None or self._decoder in (DISABLED, QUADRATURE):  # one line alone has no direction
+            return 0
+        rising = self._line.rising if self._decoder in (BOTH_EDGES, RISING_EDGE) else 0
+        falling = self._line.falling if self._decoder in (BOTH_EDGES, FALLING_EDGE) else 0
+        return rising + falling
+
+    @property
+    def ticks(self) -> int:
+        return self._edges() - self._zero
+
+    def set(self, ticks: int) -> None:
+        self._zero = self._edges() - ticks

@@ -1,0 +1,162 @@
+"""Every RTDE field this controller has: its type and where its value comes from.
+
+Names and types: universal-robots.com, "Real-Time Data Exchange guide". A recipe is turned into one compiled
+expression and one `struct` format, so that a packet costs one call.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wardarm.sim.ur_controller.controller import Controller
+
+FORMATS = {
+    "VECTOR6D": "6d", "VECTOR3D": "3d", "DOUBLE": "d", "INT32": "i", "UINT32": "I", "UINT64": "Q", "UINT8": "B",
+    "BOOL": "?", "VECTOR6INT32": "6i", "VECTOR6UINT32": "6I",
+}  # fmt: skip
+_VECTORS = frozenset(t for t in FORMATS if t.startswith("VECTOR"))
+_ZERO = {"VECTOR6D": "(0.0,)*6", "VECTOR3D": "(0.0,)*3", "VECTOR6INT32": "(0,)*6", "VECTOR6UINT32": "(0,)*6"}
+
+# name: (type, Python expression of the controller `c`)
+OUTPUTS: dict[str, tuple[str, str]] = {
+    "timestamp": ("DOUBLE", "c.time_s"),
+    "target_q": ("VECTOR6D", "c.servo.q"),
+    "target_qd": ("VECTOR6D", "c.servo.qd"),
+    "target_qdd": ("VECTOR6D", "c.servo.qdd"),
+    "actual_q": ("VECTOR6D", "c.state.q"),
+    "actual_qd": ("VECTOR6D", "c.state.qd"),
+    "actual_current": ("VECTOR6D", "c.state.current"),
+    "actual_TCP_pose": ("VECTOR6D", "c.tcp_pose"),
+    "target_TCP_pose": ("VECTOR6D", "c.target_tcp_pose"),
+    "actual_TCP_speed": ("VECTOR6D", "c.tcp_speed(c.state.q, c.state.qd)"),
+    "target_TCP_speed": ("VECTOR6D", "c.tcp_speed(c.servo.q, c.servo.qd)"),
+    "actual_TCP_force": ("VECTOR6D", "c.state.tcp_force"),
+    "tcp_force_scalar": ("DOUBLE", "sum(v * v for v in c.state.tcp_force[:3]) ** 0.5"),
+    "actual_digital_input_bits": ("UINT64", "c.digital_in"),
+    "actual_digital_output_bits": ("UINT64", "c.digital_out"),
+    "actual_execution_time": ("DOUBLE", "0.0"),
+    "joint_temperatures": ("VECTOR6D", "(30.0,)*6"),
+    "robot_mode": ("INT32", "c.safety.robot_mode"),
+    "joint_mode": ("VECTOR6INT32", "(253 if c.safety.robot_mode == 7 else 239,)*6"),
+    "safety_mode": ("INT32", "c.safety.mode"),
+    "safety_status": ("INT32", "c.safety.mode"),
+    "runtime_state": ("UINT32", "c.slot.runtime"),
+    "robot_status_bits": ("UINT32", "c.status_bits"),
+    "safety_status_bits": ("UINT32", "c.safety_bits"),
+    "speed_scaling": ("DOUBLE", "c.scale"),
+    "target_speed_fraction": ("DOUBLE", "c.slider"),
+    "actual_main_voltage": ("DOUBLE", "48.0"),
+    "actual_robot_voltage": ("DOUBLE", "48.0 if c.safety.robot_mode >= 4 else 0.0"),
+    "actual_joint_voltage": ("VECTOR6D", "(48.0 if c.safety.robot_mode >= 4 else 0.0,)*6"),
+    "standard_analog_output0": ("DOUBLE", "c.analog_out[0]"),
+    "standard_analog_output1": ("DOUBLE", "c.analog_out[1]"),
+    "payload": ("DOUBLE", "c.payload_kg"),
+    "payload_cog": ("VECTOR3D", "c.payload_cog"),
+    "tcp_offset": ("VECTOR6D", "c.tcp_offset"),
+    "output_bit_registers0_to_31": ("UINT32", "c.output_bits & 0xFFFFFFFF"),
+    "output_bit_registers32_to_63": ("UINT32", "c.output_bits >> 32 & 0xFFFFFFFF"),
+    "input_bit_registers0_to_31": ("UINT32", "c.input_bits & 0xFFFFFFFF"),
+    "input_bit_registers32_to_63": ("UINT32", "c.input_bits >> 32 & 0xFFFFFFFF"),
+    "tool_output_voltage": ("INT32", "24"),
+    "io_current": ("DOUBLE", "0.0"),
+}
+# Measured by nothing here: they are there, and zero.
+for _name in (
+    "target_current target_moment actual_current_window actual_current_as_torque joint_control_output ft_raw_wrench "
+    "payload_inertia joint_control_modes"
+).split():
+    OUTPUTS[_name] = ("VECTOR6D", _ZERO["VECTOR6D"])
+for _name in "actual_tool_accelerometer elbow_position elbow_velocity".split():
+    OUTPUTS[_name] = ("VECTOR3D", _ZERO["VECTOR3D"])
+for _name in (
+    "actual_momentum actual_robot_current standard_analog_input0 standard_analog_input1 tool_analog_input0 "
+    "tool_analog_input1 tool_output_current tool_temperature euromap67_24V_voltage euromap67_24V_current "
+    "collision_detection_ratio time_scale_source"
+).split():
+    OUTPUTS[_name] = ("DOUBLE", "0.0")
+for _name in "analog_io_types tool_mode".split():
+    OUTPUTS[_name] = ("UINT32", "0")
+for _i in range(48):
+    OUTPUTS[f"output_int_register_{_i}"] = ("INT32", f"c.output_ints[{_i}]")
+    OUTPUTS[f"output_double_register_{_i}"] = ("DOUBLE", f"c.output_doubles[{_i}]")
+    OUTPUTS[f"input_int_register_{_i}"] = ("INT32", f"c.input_ints[{_i}]")
+    OUTPUTS[f"input_double_register_{_i}"] = ("DOUBLE", f"c.input_doubles[{_i}]")
+for _i in range(64, 128):
+    OUTPUTS[f"output_bit_register_{_i}"] = ("BOOL", f"bool(c.output_bits >> {_i} & 1)")
+    OUTPUTS[f"input_bit_register_{_i}"] = ("BOOL", f"bool(c.input_bits >> {_i} & 1)")
+
+INPUTS: dict[str, str] = {
+    "speed_slider_mask": "UINT32", "speed_slider_fraction": "DOUBLE", "standard_digital_output_mask": "UINT8",
+    "standard_digital_output": "UINT8", "configurable_digital_output_mask": "UINT8",
+    "configurable_digital_output": "UINT8", "tool_digital_output_mask": "UINT8", "tool_digital_output": "UINT8",
+    "standard_analog_output_mask": "UINT8", "standard_analog_output_type": "UINT8",
+    "standard_analog_output_0": "DOUBLE", "standard_analog_output_1": "DOUBLE", "external_force_torque": "VECTOR6D",
+    "input_bit_registers0_to_31": "UINT32", "input_bit_registers32_to_63": "UINT32",
+}  # fmt: skip
+for _i in range(48):
+    INPUTS[f"input_int_register_{_i}"] = "INT32"
+    INPUTS[f"input_double_register_{_i}"] = "DOUBLE"
+for _i in range(64, 128):
+    INPUTS[f"input_bit_register_{_i}"] = "BOOL"
+
+
+def output_packer(names: Sequence[str], recipe: int | None) -> Callable[[Controller], bytes]:
+    """A function that makes one data packet, header and all. `recipe`: its id, None in protocol version 1."""
+    types = [OUTPUTS[n][0] for n in names]
+    layout = struct.Struct(">HB" + ("" if recipe is None else "B") + "".join(FORMATS[t] for t in types))
+    parts = [str(layout.size), str(ord("U"))] + ([] if recipe is None else [str(recipe)])
+    for name, kind in zip(names, types, strict=True):
+        parts.append(("*" if kind in _VECTORS else "") + f"({OUTPUTS[name][1]})")
+    made: Callable[[Controller], bytes] = eval(f"lambda c: pack({', '.join(parts)})", {"pack": layout.pack})
+    return made
+
+
+def input_reader(names: Sequence[str]) -> tuple[struct.Struct, Callable[[bytes, Controller], None]]:
+    """How a data packet of these inputs is read, and a function that applies one to the controller."""
+    layout = struct.Struct(">" + "".join(FORMATS[INPUTS[n]] for n in names))
+    widths = [6 if INPUTS[n] == "VECTOR6D" else 1 for n in names]
+
+    def apply(payload: bytes, c: Controller) -> None:
+        flat = layout.unpack_from(payload)
+        values: dict[str, float | tuple[float, ...]] = {}
+        at = 0
+        for name, width in zip(names, widths, strict=True):
+            values[name] = flat[at] if width == 1 else flat[at : at + width]
+            at += width
+        write_inputs(values, c)
+
+    return layout, apply
+
+
+def write_inputs(values: dict[str, float | tuple[float, ...]], c: Controller) -> None:
+    """Take over what an RTDE client wrote."""
+    now_s = c.time_s
+    for name, value in values.items():
+        c.written_s[name] = now_s
+        if name.startswith("input_int_register_"):
+            c.input_ints[int(name[19:])] = value  # type: ignore[call-overload]
+        elif name.startswith("input_double_register_"):
+            c.input_doubles[int(name[22:])] = value  # type: ignore[call-overload]
+        elif name.startswith("input_bit_register_"):
+            bit = int(name[19:])
+            c.input_bits = c.input_bits & ~(1 << bit) | int(bool(value)) << bit
+        elif name == "input_bit_registers0_to_31":
+            c.input_bits = c.input_bits & ~0xFFFFFFFF | int(value)  # type: ignore[arg-type]
+        elif name == "input_bit_registers32_to_63":
+            c.input_bits = c.input_bits & ~(0xFFFFFFFF << 32) | int(value) << 32  # type: ignore[arg-type]
+        elif name == "external_force_torque":
+            c.external_force = list(value)  # type: ignore[arg-type]
+    if values.get("speed_slider_mask"):
+        c.slider = min(1.0, max(0.0, float(values.get("speed_slider_fraction", c.slider))))  # type: ignore[arg-type]
+    for group, shift in (("standard", 0), ("configurable", 8), ("tool", 16)):
+        mask = int(values.get(f"{group}_digital_output_mask", 0))  # type: ignore[arg-type]
+        if mask:
+            bits = int(values.get(f"{group}_digital_output", 0)) & mask  # type: ignore[arg-type]
+            c.digital_out = c.digital_out & ~(mask << shift) | bits << shift
+    analog = int(values.get("standard_analog_output_mask", 0))  # type: ignore[arg-type]
+    for i in range(2):
+        if analog >> i & 1:
+            c.analog_out[i] = float(values.get(f"standard_analog_output_{i}", 0.0))  # type: ignore[arg-type]

@@ -1,0 +1,15 @@
+"""What can go wrong in a URScript program, always with the line of the script."""
+
+from __future__ import annotations
+
+
+class ScriptError(Exception):
+    """A program that cannot be compiled or that stopped while running. `line` counts from 1; 0 = unknown."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}" if self.line else self.message

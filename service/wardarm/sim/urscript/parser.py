@@ -1,0 +1,301 @@
+"""Tokens to a tree. One function a rule, in the order of the grammar."""
+
+from __future__ import annotations
+
+from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.lexer import Token, tokens
+from wardarm.sim.urscript.tree import (
+    Assign,
+    Binary,
+    Call,
+    Define,
+    Do,
+    Expr,
+    If,
+    Index,
+    Items,
+    Literal,
+    Method,
+    Name,
+    OnThread,
+    Return,
+    Run,
+    Script,
+    Simple,
+    Stmt,
+    Unary,
+    While,
+)
+
+_BLOCK_END = frozenset({"end", "elif", "else"})
+_SIMPLE = frozenset({"break", "continue", "pass", "halt", "enter_critical", "exit_critical"})
+# Binding strength, weakest first. URScript has one comparison level and does not chain comparisons.
+_LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"or", "xor"}),
+    frozenset({"and"}),
+    frozenset({"==", "!=", "<", ">", "<=", ">="}),
+    frozenset({"+", "-"}),
+    frozenset({"*", "/", "%"}),
+)
+
+
+def parse(source: str) -> Script:
+    """A whole program, or bare statements (then its name is `main`). Raises ScriptError."""
+    return _Parser(tokens(source)).script()
+
+
+class _Parser:
+    def __init__(self, stream: list[Token]) -> None:
+        self.stream, self.at = stream, 0
+        self.parameters: set[str] = set()
+
+    # --- tokens
+    @property
+    def here(self) -> Token:
+        return self.stream[self.at]
+
+    def take(self) -> Token:
+        token = self.stream[self.at]
+        self.at += 1
+        return token
+
+    def has(self, text: str) -> bool:
+        return self.here.text == text and self.here.kind in ("op", "word")
+
+    def expect(self, text: str) -> Token:
+        if not self.has(text):
+            raise ScriptError(f"expected {text!r}, found {self.here.text.strip() or 'the end of the line'!r}", self.here.line)
+        return self.take()
+
+    def name(self) -> str:
+        token = self.take()
+        if token.kind not in ("name", "pose"):
+            raise ScriptError(f"expected a name, found {token.text.strip()!r}", token.line)
+        return token.text
+
+    def newlines(self) -> None:
+        while self.here.kind == "newline":
+            self.at += 1
+
+    # --- statements
+    def script(self) -> Script:
+        self.newlines()
+        if self.has("def") or self.has("sec"):
+            start = self.at
+            secondary = self.take().text == "sec"
+            script = Script(self.name(), secondary)
+            self.expect("(")
+            self.expect(")")
+            self.expect(":")
+            script.body = self.block()
+            self.expect("end")
+            self.newlines()
+            if self.here.kind == "eof":
+                return script
+            self.at = start  # several definitions in a row: statements of a bare program
+        script = Script("main", False)
+        script.body = self.block()
+        if self.here.kind != "eof":
+            raise ScriptError(f"{self.here.text!r} without a block to end", self.here.line)
+        return script
+
+    def block(self) -> list[Stmt]:
+        """Statements up to `end`, `elif`, `else`. Two may share a line: ur_rtde's own script relies on that."""
+        body: list[Stmt] = []
+        while True:
+            self.newlines()
+            if self.here.kind == "eof" or (self.here.kind == "word" and self.here.text in _BLOCK_END):
+                return body
+            body.append(self.statement())
+
+    def closed_block(self) -> list[Stmt]:
+        self.expect(":")
+        body = self.block()
+        self.expect("end")
+        return body
+
+    def statement(self) -> Stmt:
+        token = self.here
+        line = token.line
+        if token.kind == "word":
+            if token.text in ("def", "thread"):
+                return self.define()
+            if token.text == "if":
+                return self.branches()
+            if token.text == "while":
+                self.take()
+                return While(line, self.expr(), self.closed_block())
+            if token.text == "return":
+                self.take()
+                ends = self.here.kind == "newline" or self.has("end")
+                return Return(line, None if ends else self.expr())
+            if token.text in _SIMPLE:
+                self.take()
+                return Simple(line, token.text)
+            if token.text in ("kill", "join"):
+                self.take()
+                return OnThread(line, token.text, self.expr())
+        scope = self.take().text if token.kind == "word" and token.text in ("global", "local") else ""
+        value = self.expr()
+        if self.has("="):
+            self.take()
+            self.newlines()
+            if not isinstance(value, Name | Index):
+                raise ScriptError("only a variable or an element of one can be assigned", line)
+            return Assign(line, value, self.expr(), scope)
+        if scope:
+            raise ScriptError(f"{scope} needs an assignment", line)
+        return Do(line, value)
+
+    def define(self) -> Define:
+        line = self.here.line
+        thread = self.take().text == "thread"
+        name = self.name()
+        self.expect("(")
+        parameters: list[tuple[str, Expr | None]] = []
+        while not self.has(")"):
+            parameter, default = self.name(), None
+            if self.has("="):
+                self.take()
+                default = self.expr()
+            parameters.append((parameter, default))
+            if not self.has(")"):
+                self.expect(",")
+        self.expect(")")
+        outer, self.parameters = self.parameters, {p for p, _ in parameters}
+        body = self.closed_block()
+        self.parameters = outer
+        return Define(line, name, parameters, body, thread)
+
+    def branches(self) -> If:
+        line = self.take().line
+        branches: list[tuple[Expr, list[Stmt]]] = []
+        condition = self.expr()
+        self.expect(":")
+        branches.append((condition, self.block()))
+        while self.has("elif"):
+            self.take()
+            condition = self.expr()
+            self.expect(":")
+            branches.append((condition, self.block()))
+        otherwise: list[Stmt] = []
+        if self.has("else"):
+            self.take()
+            self.expect(":")
+            otherwise = self.block()
+        self.expect("end")
+        return If(line, branches, otherwise)
+
+    # --- expressions
+    def expr(self, level: int = 0) -> Expr:
+        if level == 2 and self.has("not"):
+            line = self.take().line
+            return Unary(line, "not", self.expr(2))
+        if level == len(_LEVELS):
+            return self.unary()
+        left = self.expr(level + 1)
+        while self.here.kind in ("op", "word") and self.here.text in _LEVELS[level]:
+            token = self.take()
+            self.newlines()
+            left = Binary(token.line, token.text, left, self.expr(level + 1))
+        return left
+
+    def unary(self) -> Expr:
+        if self.has("-") or self.has("+"):
+            token = self.take()
+            return Unary(token.line, token.text, self.unary())
+        if self.has("not"):
+            token = self.take()
+            return Unary(token.line, "not", self.unary())
+        return self.postfix()
+
+    def postfix(self) -> Expr:
+        value = self.primary()
+        while True:
+            if self.has("("):
+                if not isinstance(value, Name):
+                    raise ScriptError("only a named function can be called", self.here.line)
+                args, named = self.arguments()
+                value = Call(value.line, value.id, args, named)
+            elif self.has("["):
+                line = self.take().line
+                indices = [self.expr()]
+                while self.has(","):
+                    self.take()
+                    indices.append(self.expr())
+                self.expect("]")
+                value = Index(line, value, indices)
+            elif self.has("."):
+                line = self.take().line
+                method = self.name()
+                if not self.has("("):
+                    raise ScriptError("structs are not supported by this simulator", line)
+                args, _ = self.arguments()
+                value = Method(line, value, method, args)
+            else:
+                return value
+
+    def arguments(self) -> tuple[list[Expr], dict[str, Expr]]:
+        self.expect("(")
+        args: list[Expr] = []
+        named: dict[str, Expr] = {}
+        while not self.has(")"):
+            ahead = self.stream[self.at + 1]
+            if self.here.kind == "name" and ahead.kind == "op" and ahead.text == "=":
+                name = self.take().text
+                self.take()
+                named[name] = self.expr()
+            elif named:
+                raise ScriptError("a positional argument after a named one", self.here.line)
+            else:
+                args.append(self.expr())
+            if not self.has(")"):
+                self.expect(",")
+        self.expect(")")
+        return args, named
+
+    def items(self) -> list[Expr]:
+        self.expect("[")
+        items: list[Expr] = []
+        while not self.has("]"):
+            items.append(self.expr())
+            if not self.has("]"):
+                self.expect(",")
+        self.expect("]")
+        return items
+
+    def primary(self) -> Expr:
+        token = self.here
+        line = token.line
+        if token.kind == "pose" and "p" not in self.parameters:
+            self.take()
+            return Items(line, self.items(), True)
+        if token.kind in ("name", "pose"):
+            self.take()
+            return Name(line, token.text)
+        if token.kind == "int":
+            self.take()
+            return Literal(line, int(token.text, 0) if token.text[:2] in ("0x", "0X") else int(token.text))
+        if token.kind == "float":
+            self.take()
+            return Literal(line, float(token.text))
+        if token.kind == "text":
+            self.take()
+            return Literal(line, token.text)
+        if token.kind == "word":
+            if token.text in ("True", "False"):
+                self.take()
+                return Literal(line, token.text == "True")
+            if token.text == "run":
+                self.take()
+                name = self.name()
+                args, _ = self.arguments()
+                return Run(line, name, args)
+        if self.has("["):
+            return Items(line, self.items(), False)
+        if self.has("("):
+            self.take()
+            value = self.expr()
+            self.expect(")")
+            return value
+        raise ScriptError(f"unexpected {token.text.strip() or 'end of line'!r}", line)

@@ -1,0 +1,164 @@
+"""A running URScript program: one greenlet a thread, one slice a thread and controller cycle.
+
+What takes physical time (servoj, sync, sleep, a socket that has nothing yet) calls `wait()`, which gives up the rest
+of the thread's slice until the next cycle. A thread that computes without end loses its slice too, after
+`SPIN_LIMIT` loop rounds, as a real controller takes the slice away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.generate import Compiled
+from wardarm.sim.urscript.values import Pose, UrList, below, copy, method, to_text, truth
+
+SPIN_LIMIT = 20_000  # loop rounds a thread may do in one cycle without taking physical time; our figure
+
+
+class _Halt(Exception):
+    pass
+
+
+class Thread:
+    """One thread of a program. `reads_at`: the cycle of its last socket read (one read a cycle)."""
+
+    def __init__(self, name: str, run: Callable[[], Any], parent: Any) -> None:
+        self.name = name
+        self.greenlet = greenlet(run, parent)
+        self.reads_at = -1
+
+    @property
+    def dead(self) -> bool:
+        return bool(self.greenlet.dead)
+
+    def __repr__(self) -> str:
+        return f"thread {self.name}"
+
+
+class Program:
+    """Runs compiled script. `cycle()` is one controller cycle; it must always be called from the same OS thread."""
+
+    def __init__(self, compiled: Compiled, builtins: Mapping[str, Any]) -> None:
+        self.compiled = compiled
+        self.name = compiled.name
+        self.error: ScriptError | None = None
+        self.cycles = 0
+        self.critical: Thread | None = None
+        self._hub: Any = None
+        self._spins = 0
+        self._filename = compiled.code.co_filename
+        space: dict[str, Any] = {f"u_{name}": value for name, value in builtins.items()}
+        space.update(
+            _copy=copy, _truth=truth, _below=below, _method=method, _List=UrList, _Pose=Pose, _spin=self._spin,
+            _run=self._run, _kill=self._kill, _join=self._join, _halt=self._halt, _enter_critical=self._enter,
+            _exit_critical=self._exit,
+        )  # fmt: skip
+        exec(compiled.code, space)
+        self.space = space
+        self.threads = [Thread("main", space["_main"], None)]
+        self.main = self.threads[0]
+        self.current = self.main
+
+    def variables(self) -> dict[str, Any]:
+        """The program's global variables that have a value."""
+        return {name: self.space[f"u_{name}"] for name in self.compiled.globals if f"u_{name}" in self.space}
+
+    # --- called by the controller
+    def cycle(self) -> bool:
+        """Give each thread its slice. Returns False once the program has ended; `error` says why if it broke."""
+        self._hub = getcurrent()
+        self.cycles += 1
+        for thread in [self.critical] if self.critical is not None else list(self.threads):
+            if thread.greenlet.dead:
+                continue
+            self.current = thread
+            self._spins = 0
+            thread.greenlet.parent = self._hub
+            try:
+                thread.greenlet.switch()
+            except _Halt:
+                self.stop()
+                return False
+            except Exception as e:  # whatever broke in the script ends the program with its line
+                self.error = self._explain(e)
+                self.stop()
+                return False
+            if self.critical is not None and not self.critical.dead and self.critical is thread:
+                break
+        if self.critical is not None and self.critical.dead:
+            self.critical = None
+        self.threads = [t for t in self.threads if not t.dead]
+        if self.main.dead:
+            self.stop()
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End every thread now."""
+        for thread in self.threads:
+            self._end(thread)
+        self.threads = []
+
+    # --- called from inside the script
+    def wait(self) -> None:
+        """Give up the rest of this cycle."""
+        self._hub.switch()
+
+    def _spin(self) -> None:
+        self._spins += 1
+        if self._spins > SPIN_LIMIT:
+            self.wait()
+
+    def _run(self, function: Callable[..., Any], *args: Any) -> Thread:
+        thread = Thread(function.__name__[2:], lambda: function(*args), self._hub)
+        self.threads.append(thread)
+        return thread
+
+    def _kill(self, thread: Any) -> None:
+        if not isinstance(thread, Thread):
+            raise ScriptError(f"kill needs a thread handle, not {to_text(thread)}")
+        if thread is self.current:
+            raise GreenletExit
+        self._end(thread)
+
+    @staticmethod
+    def _end(thread: Thread) -> None:
+        if thread.greenlet.dead:
+            return
+        thread.greenlet.parent = getcurrent()
+        thread.greenlet.throw(GreenletExit)
+
+    def _join(self, thread: Any) -> None:
+        if not isinstance(thread, Thread):
+            raise ScriptError(f"join needs a thread handle, not {to_text(thread)}")
+        while not thread.dead:
+            self.wait()
+
+    def _enter(self) -> None:
+        self.critical = self.current
+
+    def _exit(self) -> None:
+        self.critical = None
+
+    @staticmethod
+    def _halt() -> NoReturn:
+        raise _Halt
+
+    def _explain(self, error: Exception) -> ScriptError:
+        line, trace = 0, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._filename and trace.tb_lineno:
+                line = self.compiled.lines[trace.tb_lineno - 1]
+            trace = trace.tb_next
+        if isinstance(error, ScriptError):
+            return ScriptError(error.message, error.line or line)
+        text = str(error).replace("u_", "")
+        if isinstance(error, IndexError):
+            text = "list index out of range"
+        elif isinstance(error, UnboundLocalError | NameError):
+            text = f"variable used before it has a value ({text})"
+        return ScriptError(text, line)
