@@ -23,10 +23,18 @@ constexpr double kStartTurn_rad = 10.0 * kDegree;
 constexpr double kMaxJointStep_rad = 0.35;
 constexpr double kMaxSlope = 12.0;      // change of the pace, 1/s
 constexpr double kSlopeShare = 0.75;    // of the acceleration limit for changes of pace
+constexpr double kSpeedShare = 0.98;     // of the speed limit
+constexpr double kBrakeShare = 0.5;      // for slowing down from the speed at the start
 constexpr double kBendShare = 0.85;     // of the acceleration limit for the path's own bends
 constexpr double kGoal = 0.995;         // aim a little below every limit: the check's grid is finer than the search's
 constexpr int kTailKnots = 3;           // to come to rest after the reference does
-constexpr double kFirstBlend_s = 0.35;  // an offset at the start fades over this
+constexpr double kFirstBlend_s = 0.35;   // what the chunk lacks of the arm's motion at the start fades over this
+constexpr double kRestBlend_s = 0.05;    // from rest it lacks nothing
+constexpr double kBlendGrowth = 1.1;     // while the start exceeds a limit
+constexpr double kLongestBlend_s = 1.2;
+constexpr double kSoon_s = 0.7;          // a dwell that begins sooner may need the arm to wait for itself
+constexpr double kSettleStep_s = 0.08;
+constexpr double kLongestSettle_s = 0.6;
 constexpr int kMaxRounds = 24;
 
 Eigen::Vector3d rotation_vector(const Eigen::Quaterniond& q) {
@@ -115,34 +123,34 @@ bool Planner::follow(const PlanStart& start, const LimitProfile& limits, Traject
   return why.refuse(PlanStatus::kNoLaw, "no ramp to rest up to %.1f s keeps the stop limits", ramp_max_s);
 }
 
-bool Planner::smooth_path(const PlanStart& start, TrajectoryPoint* points, Refusal& why) {
-  const Pose at = arm_.tcp(start.state.q);
-  const Eigen::Quaterniond at_turn(at.rotation);
+bool Planner::starts_at(const Pose& at, Refusal& why) const {
   const double distance = (chunk_.position_m.row(0).transpose() - at.position).norm();
   if (distance > kStartDistance_m) {
     return why.refuse(PlanStatus::kStartMismatch, "point 0 is %.0f mm from where the arm will be, limit %.0f mm",
                       distance * 1e3, kStartDistance_m * 1e3);
   }
-  const double turn = chunk_.orientation[0].angularDistance(at_turn);
+  const double turn = chunk_.orientation[0].angularDistance(Eigen::Quaterniond(at.rotation));
   if (turn > kStartTurn_rad) {
     return why.refuse(PlanStatus::kStartMismatch,
                       "point 0 is turned %.0f deg from where the arm will be, limit %.0f deg", turn / kDegree,
                       kStartTurn_rad / kDegree);
   }
-  std::array<double, kPoints> weight;
-  weight.fill(1.0);
-  weight[0] = kStartWeight;
-  turn_origin_ = at_turn;
+  return true;
+}
+
+// The chunk as rows of position and rotation vector; dwells gathered to one place.
+void Planner::lay_path(const Pose& at, std::span<Row> rows, std::span<double> weight) {
+  turn_origin_ = Eigen::Quaterniond(at.rotation);
   // Rotation vectors are taken from point to point, so that half a turn away from the start is no seam.
   Eigen::Vector3d before = Eigen::Vector3d::Zero();
   for (std::size_t i = 0; i < kPoints; ++i) {
-    Row& row = path_[i];
+    Row& row = rows[i];
     row = Row{};
+    weight[i] = 1.0;
     Eigen::Vector3d v = rotation_vector(turn_origin_.conjugate() * chunk_.orientation[i]);
     const double angle = v.norm();
     if (angle > 1e-9) {
-      const double other = angle - 2.0 * std::numbers::pi;
-      const Eigen::Vector3d w = v * (other / angle);
+      const Eigen::Vector3d w = v * ((angle - 2.0 * std::numbers::pi) / angle);
       if ((w - before).squaredNorm() < (v - before).squaredNorm()) v = w;
     }
     before = v;
@@ -152,26 +160,86 @@ bool Planner::smooth_path(const PlanStart& start, TrajectoryPoint* points, Refus
     }
   }
   for (int k = 0; k < 3; ++k) {
-    path_[0].value[k] = at.position[k];
-    path_[0].value[3 + k] = 0.0;
+    rows[0].value[k] = at.position[k];
+    rows[0].value[3 + k] = 0.0;
   }
+  weight[0] = kStartWeight;
   for (int d = 0; d < chunk_.dwell_count; ++d) {
     const Dwell& dwell = chunk_.dwells[static_cast<std::size_t>(d)];
+    const auto first = static_cast<std::size_t>(dwell.first);
+    const auto last = static_cast<std::size_t>(dwell.last);
     Row mean{};
-    if (dwell.first <= 1) {
-      mean = path_[0];  // the fingers move already: stay
+    if (first <= 1) {
+      mean = rows[0];  // the fingers move already: stay
     } else {
-      for (int i = dwell.first; i <= dwell.last; ++i) {
-        for (int k = 0; k < kDof; ++k) mean.value[k] += path_[static_cast<std::size_t>(i)].value[k];
+      for (std::size_t i = first; i <= last; ++i) {
+        for (int k = 0; k < kDof; ++k) mean.value[k] += rows[i].value[k];
       }
-      for (double& value : mean.value) value /= dwell.last - dwell.first + 1;
+      for (double& value : mean.value) value /= static_cast<double>(last - first + 1);
     }
-    for (int i = dwell.first; i <= dwell.last; ++i) {
-      path_[static_cast<std::size_t>(i)] = mean;
-      weight[static_cast<std::size_t>(i)] = kDwellWeight;
+    for (std::size_t i = first; i <= last; ++i) {
+      rows[i] = mean;
+      weight[i] = std::max(weight[i], kDwellWeight);
     }
   }
-  smooth_rows(path_, weight, kPathLambda);
+}
+
+// Where the arm came from, as rows before the chunk's first: pins the path's direction and bend at the join, which
+// the noise of the chunk's first points would otherwise set. Nothing if the arm rests.
+void Planner::lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const {
+  const JointState& s = start.state;
+  const double no_jerk[kDof] = {};
+  TcpMotion<double> motion{};
+  arm_.motion(s.q.data(), s.qd.data(), s.qdd.data(), no_jerk, motion);
+  const Eigen::Matrix3d to_tool = turn_origin_.toRotationMatrix().transpose();
+  const Eigen::Vector3d w = to_tool * Eigen::Vector3d(motion.w.x, motion.w.y, motion.w.z);
+  const Eigen::Vector3d wa = to_tool * Eigen::Vector3d(motion.wa.x, motion.wa.y, motion.wa.z);
+  Eigen::Matrix<double, 6, 1> v;
+  Eigen::Matrix<double, 6, 1> a;
+  v << motion.v.x, motion.v.y, motion.v.z, w;
+  a << motion.a.x, motion.a.y, motion.a.z, wa;
+  // The chunk's own speed over its first points, by least squares through the start.
+  Eigen::Matrix<double, 6, 1> slope = Eigen::Matrix<double, 6, 1>::Zero();
+  constexpr int span = 6;
+  constexpr double squares = span * (span + 1) * (2 * span + 1) / 6.0;
+  for (int i = 1; i <= span; ++i) {
+    for (int k = 0; k < kDof; ++k) {
+      slope[k] += i * (rows[static_cast<std::size_t>(i)].value[k] - first.value[k]) / (squares * kPointPeriod_s);
+    }
+  }
+  // Rate at which the arm plays the chunk now; 0.3 m of lever makes turning comparable with moving.
+  Eigen::Matrix<double, 6, 1> lever;
+  lever << 1.0, 1.0, 1.0, 0.3, 0.3, 0.3;
+  const double along = v.cwiseProduct(lever).dot(slope.cwiseProduct(lever));
+  const double square = slope.cwiseProduct(lever).squaredNorm();
+  const double rate = square > 1e-6 && along > 0.0 ? std::clamp(along / square, 0.1, 1.0) : 1.0;
+  const Eigen::Matrix<double, 6, 1> tangent = v / rate;
+  const Eigen::Matrix<double, 6, 1> bend = (a - v * (v.dot(a) / std::max(v.squaredNorm(), 1e-9))) / (rate * rate);
+  const int count = static_cast<int>(lead.size());
+  for (int i = 0; i < count; ++i) {
+    const double t = (i - count) * kPointPeriod_s;
+    Row& row = lead[static_cast<std::size_t>(i)];
+    row = Row{};
+    for (int k = 0; k < kDof; ++k) row.value[k] = first.value[k] + tangent[k] * t + 0.5 * bend[k] * t * t;
+  }
+}
+
+bool Planner::smooth_path(const PlanStart& start, TrajectoryPoint* points, Refusal& why) {
+  const Pose at = arm_.tcp(start.state.q);
+  if (!starts_at(at, why)) return false;
+  constexpr std::size_t kLead = 2;
+  std::array<Row, kPoints + kLead> buffer;
+  std::array<double, kPoints + kLead> weight_buffer;
+  const std::span<Row> rows = std::span(buffer).subspan(kLead);
+  lay_path(at, rows, std::span(weight_buffer).subspan(kLead));
+  if (start.at_rest) {
+    smooth_rows(rows, std::span(weight_buffer).subspan(kLead), kPathLambda);
+  } else {
+    lead_in(start, std::span(buffer).first(kLead), rows[0], rows);
+    std::fill_n(weight_buffer.begin(), kLead, kStartWeight);
+    smooth_rows(buffer, weight_buffer, kPathLambda);
+  }
+  std::copy(rows.begin(), rows.end(), path_.begin());
   for (int i = 0; i < kPoints; ++i) {
     const Row& row = path_[static_cast<std::size_t>(i)];
     points[i] = point_of(position_of(row), turn_origin_ * turned_by(turn_of(row)));
@@ -232,11 +300,15 @@ void Planner::limit_pace(const LimitProfile& limits) {
     const double speed = demand(qd, v, w, limits.joint.v, limits.tcp.v, limits.angular.v);
     const double bend =
         demand(second(joint), second(position), second(turn), limits.joint.a, limits.tcp.a, limits.angular.a);
-    pace_.rate_cap[at] = std::min({1.0, 0.99 / speed, std::sqrt(kBendShare / bend)});
+    pace_.rate_cap[at] = std::min({1.0, kSpeedShare / speed, std::sqrt(kBendShare / bend)});
     pace_.slope_cap[at] =
         std::min(kMaxSlope, kSlopeShare / demand(qd, v, w, limits.joint.a, limits.tcp.a, limits.angular.a));
   }
-  pace_.brake_cap = pace_.slope_cap;
+  // Braking sets in gently: the jerk limit holds too.
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    const double onset = std::min(1.0, (static_cast<double>(i) + 0.5) / 2.5);
+    pace_.brake_cap[i] = pace_.slope_cap[i] * (kBrakeShare / kSlopeShare) * onset;
+  }
 }
 
 Joints Planner::joints_at(double place) const {
@@ -264,20 +336,35 @@ double Planner::grip_at(double place) const {
 double Planner::dwell_weight(double place) const {
   for (int d = 0; d < chunk_.dwell_count; ++d) {
     const Dwell& dwell = chunk_.dwells[static_cast<std::size_t>(d)];
-    if (place > dwell.first - 0.5 && place < dwell.last + 0.5) return kDwellWeight;
+    if (place > dwell.first && place < dwell.last + 0.5) return kDwellWeight;
   }
   return 1.0;
 }
 
+// True if the fingers are to move before the arm could settle from its speed at the start.
+bool Planner::dwells_soon() const {
+  if (chunk_.dwell_count == 0 || chunk_.dwells[0].first < 2 || chunk_.dwells[0].first > pace_.last()) return false;
+  return pace_.time_of(chunk_.dwells[0].first) < kSoon_s;
+}
+
+// Place on the chunk after t seconds: the pace, and a wait of `settle_s_` at the first point of the first dwell.
+double Planner::place_after(double t_s, int& hint) const {
+  if (settle_s_ > 0.0) {
+    const double arrival_s = pace_.time_of(chunk_.dwells[0].first);
+    if (t_s > arrival_s) t_s = std::max(arrival_s, t_s - settle_s_);
+  }
+  return pace_.place(t_s, hint);
+}
+
 void Planner::build_reference(const PlanStart& start, double blend_s) {
-  const double end_s = std::max(pace_.duration_s(), blend_s);
+  const double end_s = std::max(pace_.duration_s() + settle_s_, blend_s);
   const int intervals = std::max(static_cast<int>(std::ceil(end_s / kKnotPeriod_s)) + kTailKnots, 8);
   reference_.knots = std::min(intervals + 1, kMaxKnots);
   // What the reference lacks of the start's position, speed and acceleration fades by a quintic.
   int hint = 0;
   const Joints q0 = joints_at(0.0);
-  const Joints q1 = joints_at(pace_.place(kKnotPeriod_s, hint));
-  const Joints q2 = joints_at(pace_.place(2.0 * kKnotPeriod_s, hint));
+  const Joints q1 = joints_at(place_after(kKnotPeriod_s, hint));
+  const Joints q2 = joints_at(place_after(2.0 * kKnotPeriod_s, hint));
   const Joints lacking_q = start.state.q - q0;
   const Joints lacking_qd = start.state.qd - (4.0 * q1 - q2 - 3.0 * q0) / (2.0 * kKnotPeriod_s);
   const Joints lacking_qdd = start.state.qdd - (q0 - 2.0 * q1 + q2) / (kKnotPeriod_s * kKnotPeriod_s);
@@ -285,7 +372,7 @@ void Planner::build_reference(const PlanStart& start, double blend_s) {
   for (int k = 0; k < reference_.knots; ++k) {
     const auto at = static_cast<std::size_t>(k);
     const double t = k * kKnotPeriod_s;
-    place_[at] = pace_.place(t, hint);
+    place_[at] = place_after(t, hint);
     Joints q = joints_at(place_[at]);
     const double u = t / blend_s;
     if (u < 1.0) {
@@ -304,13 +391,14 @@ void Planner::build_reference(const PlanStart& start, double blend_s) {
 bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refusal& why) {
   reference_.penalty.fill(kFollowPenalty);
   cut_short_ = false;
+  settle_s_ = 0.0;
   double start_rate = 0.0;
   const Joints slope = joint_slope_at(0.0);
   if (!start.at_rest) {
     const double square = slope.squaredNorm();
     start_rate = square > 1e-6 ? std::clamp(start.state.qd.dot(slope) / square, 0.0, 1.0) : 1.0;
   }
-  double blend_s = kFirstBlend_s;
+  double blend_s = start.at_rest ? kRestBlend_s : kFirstBlend_s;
   double worst = 0.0;
   std::size_t worst_quantity = 0;
   double worst_s = 0.0;
@@ -318,30 +406,35 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
     int last = kPoints - 1;
     pace_.build(start_rate, last);
     const double longest_s = (kMaxKnots - 1 - kTailKnots) * kKnotPeriod_s;
-    while (pace_.duration_s() > longest_s && last > 1) {
+    while (pace_.duration_s() + settle_s_ > longest_s && last > 1) {
       cut_short_ = true;
       pace_.build(start_rate, --last);
     }
     build_reference(start, blend_s);
     if (!spline_.fit(start.state, reference_)) return why.refuse(PlanStatus::kNoLaw, "the path is too short to fit");
+    const int n = spline_.intervals();
     std::array<double, kMaxKnots> dilation;
+    bool start_exceeds = false;
     worst = 0.0;
-    for (int k = 0; k < spline_.intervals(); ++k) {
+    for (int k = 0; k < n; ++k) {
       const Ratios ratios = interval_ratios(arm_, spline_, k, limits);
-      double needed = 0.0;
-      double jerk = 0.0;
+      std::array<double, 3> by_order{};  // largest speed, acceleration and jerk ratio
       for (std::size_t i = 0; i < kQuantities; ++i) {
         const double r = ratios.value[i];
+        by_order[i % 3] = std::max(by_order[i % 3], r);
         if (r > worst) {
           worst = r;
           worst_quantity = i;
           worst_s = k * kKnotPeriod_s;
         }
-        needed = std::max(needed, i % 3 == 0 ? r : i % 3 == 1 ? std::sqrt(r) : std::cbrt(r));
-        if (i % 3 == 2) jerk = std::max(jerk, r);
       }
-      dilation[static_cast<std::size_t>(k)] = needed;
-      if (jerk > 0.97) reference_.penalty[static_cast<std::size_t>(k)] *= (jerk / 0.95) * (jerk / 0.95);
+      const auto at = static_cast<std::size_t>(k);
+      const auto [speed, acceleration, jerk] = by_order;
+      dilation[at] = std::max({speed, std::sqrt(acceleration), std::cbrt(jerk)});
+      if (jerk > 0.97) reference_.penalty[at] *= (jerk / 0.95) * (jerk / 0.95);
+      if (k * kKnotPeriod_s < blend_s) {
+        start_exceeds = start_exceeds || acceleration > kGoal || jerk > kGoal;
+      }
     }
     if (worst <= kGoal) {
       ratios_ = motion_ratios(arm_, spline_, limits, *samples_);
@@ -351,8 +444,9 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
         return true;
       }
     }
+    if (start_exceeds && dwells_soon()) settle_s_ = std::min(settle_s_ + kSettleStep_s, kLongestSettle_s);
+    if (start_exceeds) blend_s = std::min(blend_s * kBlendGrowth, kLongestBlend_s);
     // Slow the reference down where the motion came out too fast.
-    const int n = spline_.intervals();
     for (int k = 0; k < n; ++k) {
       double needed = 0.0;
       for (int m = std::max(0, k - 2); m <= std::min(n - 1, k + 2); ++m) {
@@ -361,14 +455,12 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
       const double excess = needed / 0.985;
       if (excess <= 1.0) continue;
       const double f = std::pow(excess, 0.8);
-      if (k * kKnotPeriod_s < blend_s && dilation[static_cast<std::size_t>(k)] > 1.0) {
-        blend_s = std::min(blend_s * 1.02, 1.2);
-      }
       const int first = static_cast<int>(std::floor(place_[static_cast<std::size_t>(k)]));
       const int end = static_cast<int>(std::ceil(place_[static_cast<std::size_t>(k + 1)]));
       for (int i = std::max(0, first); i <= std::min(end, kPoints - 1); ++i) {
         const auto at = static_cast<std::size_t>(i);
-        pace_.rate_cap[at] = std::min(pace_.rate_cap[at], std::max(pace_.rate_of(i), 0.05) / f);
+        const double rate = std::max(pace_.rate_of(i), 0.05);
+        pace_.rate_cap[at] = std::min(pace_.rate_cap[at], rate / f);
         pace_.slope_cap[at] /= f * f;
       }
     }

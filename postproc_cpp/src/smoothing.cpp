@@ -65,20 +65,19 @@ bool BandedSystem::solve() {
   return true;
 }
 
-void smooth_rows(std::array<Row, kPoints>& rows, const std::array<double, kPoints>& weight, double lambda) {
+void smooth_rows(std::span<Row> rows, std::span<const double> weight, double lambda) {
   static constexpr double third_difference[4] = {-1.0, 3.0, -3.0, 1.0};
   static constexpr double one = 1.0;
+  const int n = static_cast<int>(rows.size());
   BandedSystem system;
-  system.reset(kPoints);
-  for (int i = 0; i < kPoints; ++i) {
-    system.add(1, &i, &one, weight[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(i)]);
-  }
-  for (int i = 0; i + 3 < kPoints; ++i) {
+  system.reset(n);
+  for (int i = 0; i < n; ++i) system.add(1, &i, &one, weight[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(i)]);
+  for (int i = 0; i + 3 < n; ++i) {
     const int at[4] = {i, i + 1, i + 2, i + 3};
     system.add(4, at, third_difference, lambda, Row{});
   }
   if (!system.solve()) return;  // cannot happen with positive weights
-  for (int i = 0; i < kPoints; ++i) rows[static_cast<std::size_t>(i)] = system.unknown(i);
+  for (int i = 0; i < n; ++i) rows[static_cast<std::size_t>(i)] = system.unknown(i);
 }
 
 }  // namespace wardarm

@@ -5,6 +5,10 @@
 namespace wardarm {
 namespace {
 
+// A knot's value and the jerk after it, from the neighbouring coefficients.
+constexpr double kValue[3] = {1.0 / 6.0, 4.0 / 6.0, 1.0 / 6.0};
+constexpr double kThird[4] = {-1.0, 3.0, -3.0, 1.0};  // times h^3
+
 Row row_of(const Joints& q) {
   Row row{};
   for (int j = 0; j < kDof; ++j) row.value[j] = q[j];
@@ -35,8 +39,6 @@ bool JointSpline::fit(const JointState& start, const Reference& reference) {
   // Unknown: coefficients 3..n-1, and one value for the last three (n..n+2), which is rest.
   const int unknowns = n - 2;
   system_.reset(unknowns);
-  static constexpr double position[3] = {1.0 / 6.0, 4.0 / 6.0, 1.0 / 6.0};
-  static constexpr double jerk[4] = {-1.0, 3.0, -3.0, 1.0};
   const auto add = [&](int first, int count, const double* factor, double weight, const Row& wanted) {
     int at[4];
     double coefficient[4];
@@ -61,9 +63,12 @@ bool JointSpline::fit(const JointState& start, const Reference& reference) {
   };
   for (int k = 1; k <= n; ++k) {
     const auto at = static_cast<std::size_t>(k);
-    add(k, 3, position, reference.weight[at], reference.q[at]);
+    add(k, 3, kValue, reference.weight[at], reference.q[at]);
   }
-  for (int k = 0; k < n; ++k) add(k, 4, jerk, reference.penalty[static_cast<std::size_t>(k)], Row{});
+  for (int k = 0; k < n; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    add(k, 4, kThird, reference.penalty[at], Row{});
+  }
   if (!system_.solve()) return false;
   for (int c = 3; c <= n + 2; ++c) coefficient_[static_cast<std::size_t>(c)] = system_.unknown(std::min(c, n) - 3);
   return true;

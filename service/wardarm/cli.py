@@ -55,7 +55,9 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="which scene is drawn")] = 7,
     out_dir: Annotated[Path, typer.Option("--out", help="where pictures, film and summary go")] = Path("out/demo"),
     film: Annotated[bool, typer.Option(help="render the film and the pictures")] = True,
-    scene: Annotated[Path | None, typer.Option(help="a scene file (JSON) instead of one drawn for the sentence")] = None,
+    scene: Annotated[
+        Path | None, typer.Option(help="a scene file (JSON) instead of one drawn for the sentence")
+    ] = None,
     absent: Annotated[bool, typer.Option("--absent", help="draw the scene so that what is named is not there")] = False,
     as_json: Json = False,
 ) -> None:

@@ -47,16 +47,26 @@ class LimitProfile(_Section):
     ramp_min_s: float = Field(default=0.30, gt=0, le=2, description="shortest ramp to rest, s")
 
 
+_Three = tuple[float, float, float]
+
+
+def _row(joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ramp_min_s: float = 0.30) -> LimitProfile:
+    """Speed, acceleration, jerk of the joints (deg), the TCP (m) and its turning (deg)."""
+    names = [f"{what}_{unit}" for what, unit in (("joint_deg", "s"), ("tcp_m", "s"), ("tcp_deg", "s"))]
+    values = {
+        f"{name}{power}": value
+        for name, three in zip(names, (joint, tcp, turn), strict=True)
+        for power, value in zip(("", "2", "3"), three, strict=True)
+    }
+    return LimitProfile(**values, stop_factor=stop_factor, ramp_min_s=ramp_min_s)
+
+
 def _profiles() -> dict[str, LimitProfile]:
-    row = lambda j, t, a, **kw: LimitProfile(  # noqa: E731
-        joint_deg_s=j[0], joint_deg_s2=j[1], joint_deg_s3=j[2], tcp_m_s=t[0], tcp_m_s2=t[1], tcp_m_s3=t[2],
-        tcp_deg_s=a[0], tcp_deg_s2=a[1], tcp_deg_s3=a[2], **kw,
-    )  # fmt: skip
     return {
-        "ward": row((60, 180, 1500), (0.25, 0.8, 6), (60, 180, 1500)),
-        "carry_liquid": row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), ramp_min_s=0.35, stop_factor=1.5),
-        "patient": row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
-        "fast": row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
+        "ward": _row((60, 180, 1500), (0.25, 0.8, 6), (60, 180, 1500)),
+        "carry_liquid": _row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), stop_factor=1.5, ramp_min_s=0.35),
+        "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
+        "fast": _row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
     }
 
 
@@ -135,7 +145,9 @@ class Arm(_Section):
     payload_cog: Vec3 = (0, 0, 0.06)
     start_tolerance_rad: float = Field(default=0.02, gt=0, le=0.1)
     chunk_stale_s: float = Field(default=0.6, gt=0.1, le=5, description="moving without a new chunk: INFERENCE_STALE")
-    arm_timeout_s: float = Field(default=2.0, gt=0.1, le=10, description="loaded but no permit for this long: discarded")
+    arm_timeout_s: float = Field(
+        default=2.0, gt=0.1, le=10, description="loaded but no permit for this long: discarded"
+    )
     encoder_pins: tuple[int, int] = (8, 9)
     gripper_close_force: int = Field(default=80, ge=0, le=255)
 
@@ -152,7 +164,9 @@ class Gate(_Section):
 
 class RoomCamera(_Section):
     name: str = Field(pattern=r"^[a-z0-9_-]{1,24}$")
-    command: str = Field(description="a program that writes raw GRAY8 frames to stdout; {width} {height} {fps} are filled in")
+    command: str = Field(
+        description="a program that writes raw GRAY8 frames to stdout; {width} {height} {fps} are filled in"
+    )
     keep_out: list[tuple[float, float]] = Field(min_length=3, description="polygon, pixels of the frame")
     camera_pos: Vec3 = Field(default=(0, 0, 0), description="base frame, m; for masking our own arm")
     camera_look: Vec3 = Field(default=(0, 0, 0), description="point the optical axis passes through, base frame, m")

@@ -22,8 +22,16 @@ def _python(module: str) -> Callable[[Config, Path], list[str]]:
 
 
 def _postproc(config: Config, file: Path) -> list[str]:
-    program = shutil.which("wardarm-postproc", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    return [program or "wardarm-postproc", "--params", str(file.with_name("planner.params")), "--prefix", config.shm.prefix]
+    program = shutil.which(
+        "wardarm-postproc", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    )
+    return [
+        program or "wardarm-postproc",
+        "--params",
+        str(file.with_name("planner.params")),
+        "--prefix",
+        config.shm.prefix,
+    ]
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ PROCESSES: tuple[Process, ...] = (
     Process(
         "guard", _python("wardarm.guard.main"), ["room cameras", "arm status"], ["word"],
         "its word goes stale: gate drops the PWM", id=ProcessId.GUARD, blocks=[BlockKind.WORD],
-        enabled=lambda c: c.guard.enabled, word=True, start_deadline_s=60,
+        enabled=lambda c: c.guard.enabled, word=True, nice=-5, start_deadline_s=60,
     ),
     Process(
         "api", _python("wardarm.api.main"), ["clients", "arm status", "progress", "words"],

@@ -126,7 +126,7 @@ class Supervisor:
         env.pop("NOTIFY_SOCKET", None)
         process = subprocess.Popen(
             row.command(self.config, self.file),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, preexec_fn=_in_child(row.nice),  # noqa: PLW1509
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, preexec_fn=_in_child(row.nice),
         )  # fmt: skip
         log.close()
         old = self.children.get(row.name)
@@ -140,6 +140,7 @@ class Supervisor:
     def watch(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve deaths and status until a signal or `until`. Raises BudgetSpent."""
         next_status = 0.0
+        notify.ready()  # the processes run; a robot that is switched off is no reason to restart them
         while not self.stopping and not until():
             for key, _ in self.selector.select(timeout=0.2):
                 self._died(str(key.data))
@@ -149,7 +150,7 @@ class Supervisor:
                 if not self.ready and self.is_ready():
                     self.ready = True
                     self.log.info("ready")
-                    notify.ready()
+                notify.status("ready" if self.is_ready() else "; ".join(self.waiting_for()) or "not ready")
                 if self._beats_fresh():
                     notify.watchdog()
 
@@ -255,7 +256,9 @@ class Supervisor:
             self._end([gate])
         self._pwm_off()
         rest = [c for name, c in reversed(self.children.items()) if name != "gate"]
-        self._end([c for c in rest if c.row.name == "arm"])  # the player ramps and the fingers stay while the robot is there
+        self._end(
+            [c for c in rest if c.row.name == "arm"]
+        )  # the player ramps and the fingers stay while the robot is there
         self._end([c for c in rest if c.row.name not in ("arm", "sim", "views")])
         self._end([c for c in rest if c.row.name in ("sim", "views")])
         self.log.info("stopped", extra={"cpu_s": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 1)})

@@ -39,10 +39,15 @@ class Planner {
 
  private:
   bool follow(const PlanStart& start, const LimitProfile& limits, Trajectory& out, Refusal& why);
+  bool starts_at(const Pose& at, Refusal& why) const;
+  void lay_path(const Pose& at, std::span<Row> rows, std::span<double> weight);
+  void lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const;
   bool smooth_path(const PlanStart& start, TrajectoryPoint* points, Refusal& why);
   bool solve_joints(const PlanStart& start, Refusal& why);
   void limit_pace(const LimitProfile& limits);
   bool find_law(const PlanStart& start, const LimitProfile& limits, Refusal& why);
+  [[nodiscard]] bool dwells_soon() const;
+  [[nodiscard]] double place_after(double t_s, int& hint) const;
   void build_reference(const PlanStart& start, double blend_s);
   bool check_path(Refusal& why);
   void write_knots(Trajectory& out) const;
@@ -65,6 +70,7 @@ class Planner {
   std::array<double, kMaxKnots> place_{};  // on the chunk, of each knot
   JointSpline spline_, best_;
   std::array<double, kMaxKnots> best_place_{};
+  double settle_s_ = 0.0;
   bool cut_short_ = false;
   Ratios ratios_;
   int rounds_ = 0;

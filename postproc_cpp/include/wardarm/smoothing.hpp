@@ -5,6 +5,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <span>
 
 #include "wardarm/lanes.hpp"
 #include "wardarm/layout.hpp"
@@ -34,8 +35,8 @@ class BandedSystem {
   std::array<Row, kMax> rhs_{};
 };
 
-// Smooths 64 rows: minimises sum w (x - rows)^2 + lambda * sum (third difference of x)^2.
+// Smooths up to kMax rows: minimises sum w (x - rows)^2 + lambda * sum (third difference of x)^2.
 // With rows 0.05 s apart lambda 100 passes half of the amplitude at 1.5 Hz: (2 pi f h)^6 lambda = 1.
-void smooth_rows(std::array<Row, kPoints>& rows, const std::array<double, kPoints>& weight, double lambda);
+void smooth_rows(std::span<Row> rows, std::span<const double> weight, double lambda);
 
 }  // namespace wardarm

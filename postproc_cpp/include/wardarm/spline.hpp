@@ -20,9 +20,9 @@ struct JointState {
 // What the spline is to follow, at each knot.
 struct Reference {
   int knots = 0;
-  std::array<Row, kMaxKnots> q;           // rad
-  std::array<double, kMaxKnots> weight;   // of the distance to q
-  std::array<double, kMaxKnots> penalty;  // of the jerk in the interval after the knot
+  std::array<Row, kMaxKnots> q;            // rad
+  std::array<double, kMaxKnots> weight;    // of the distance to q
+  std::array<double, kMaxKnots> penalty;   // of the jerk in the interval after the knot
 };
 
 class JointSpline {
@@ -34,7 +34,7 @@ class JointSpline {
   [[nodiscard]] int intervals() const { return knots_ - 1; }
   [[nodiscard]] double duration_s() const { return intervals() * kKnotPeriod_s; }
   [[nodiscard]] JointState at_knot(int k) const;
-  // Four coefficients of joint j that shape interval k.
+  // The four coefficients that shape interval k.
   [[nodiscard]] const Row* coefficients(int k) const { return &coefficient_[static_cast<std::size_t>(k)]; }
 
  private:

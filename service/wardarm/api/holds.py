@@ -60,6 +60,8 @@ def current(picture: Picture, word: OwnWord, stopped: bool) -> list[HoldView]:
             )
         )  # fmt: skip
     speaking = {h.process for h in out}
+    if picture.arm is not None:
+        speaking.add(ProcessId.ARM)  # its word repeats what its fresh status says in full
     for reading in picture.words.values():
         if reading.required and not reading.ok and reading.process not in speaking:
             since_ns = picture.taken_ns - int(min(reading.age_s, 1e6) * 1e9)

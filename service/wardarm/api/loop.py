@@ -23,7 +23,7 @@ from wardarm.api.holds import HoldView
 from wardarm.api.leases import Lease, Leases
 from wardarm.api.steps import StepWriter
 from wardarm.api.store import Store
-from wardarm.api.tasks import TaskBook
+from wardarm.api.tasks import CANCELLING, TaskBook
 from wardarm.api.texts import Text
 from wardarm.api.word import OwnWord
 from wardarm.config import Config
@@ -115,7 +115,8 @@ class ControlLoop:
 
     def _left_task(self, lease: Lease, how: str) -> None:
         active = self.tasks.active
-        if active is not None and active.lease_id == lease.lease_id:
+        ending = active is not None and active.task.state == CANCELLING  # it comes to rest and nothing follows
+        if active is not None and active.lease_id == lease.lease_id and not ending:
             self.word.hold(HoldReason.LEASE_LOST, f"'{lease.client}' {how} while its task ran")
 
     def acquire(self, client: str) -> Lease:
@@ -168,9 +169,16 @@ class ControlLoop:
     def _some_lease(self, lease_id: str) -> Lease:
         """The caller's lease; with an empty id the one that lives, whoever has it: a person may decide at another screen
         while the client of the task watches over it."""
-        if not lease_id and self.leases.current is not None:
-            return self.leases.current
-        return self.leases.check(lease_id)
+        active, current = self.tasks.active, self.leases.current
+        if lease_id or current is None:
+            return self.leases.check(lease_id)
+        if active is not None and active.lease_id != current.lease_id:
+            raise precondition(
+                "LEASE_STALE",
+                f"lease_id is empty, and the client of task {active.task.task_id} is gone: '{current.client}', which has "
+                "the lease now, must decide, or return it",
+            )
+        return current
 
     async def _resume(self, tokens: list[str], actor: str) -> None:
         held = self.holds()
@@ -187,6 +195,8 @@ class ControlLoop:
         state = holds.arm_state(self.picture)
         if state in holds.NOT_NORMAL:
             raise not_normal(state)
+        if not int(self.picture.arm["at_rest"]):
+            raise precondition("HOLD_ACTIVE", "the arm is not at rest yet; look, and resume again in a second")
         pressed = self.word.hold_seq
         await self._latched()
         known = {h.token for h in held}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator
@@ -24,7 +25,8 @@ class StateService(state_pb2_grpc.StateServiceServicer):  # type: ignore[misc]
     def __init__(self, loop: ControlLoop) -> None:
         self._loop = loop
         self._started_ns = time.time_ns()
-        self._model = _model(loop.config)
+        # An engine file may have gigabytes: hashed beside the loop, awaited by the first who asks.
+        self._model = asyncio.get_running_loop().run_in_executor(None, _model, loop.config)
 
     @rpc.unary
     async def GetState(self, request: Any, context: Any) -> Any:
@@ -44,7 +46,7 @@ class StateService(state_pb2_grpc.StateServiceServicer):  # type: ignore[misc]
     async def GetServerInfo(self, request: Any, context: Any) -> Any:
         config = self._loop.config
         info = state_pb2.GetServerInfoResponse(
-            version=_version(), simulated=config.simulated, model=self._model, guard_enabled=config.guard.enabled,
+            version=_version(), simulated=config.simulated, model=await asyncio.shield(self._model), guard_enabled=config.guard.enabled,
             limits=state_pb2.Limits(
                 profile=config.profile, tcp_m_s=config.limits.tcp_m_s, tcp_m_s2=config.limits.tcp_m_s2,
                 joint_deg_s=config.limits.joint_deg_s,

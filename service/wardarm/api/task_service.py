@@ -61,6 +61,9 @@ class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
         body = _body_sha256(request)
         if not request.dry_run:
             known = await loop.store.done(lambda: loop.store.by_request(request.request_id))
+            active = loop.tasks.active  # the same request, still on its way to the disk
+            if known is None and active is not None and active.task.request_id == request.request_id:
+                known = active.task, active.body_sha256
             if known is not None:
                 return self._repeated(request.request_id, body, *known)
         client = loop.leases.check(request.lease_id).client

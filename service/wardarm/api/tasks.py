@@ -6,15 +6,19 @@ The record of a task is the API's own message (`wardarm.v1.Task`).
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
+
 from wardarm.api import texts
 from wardarm.api.bell import Bell
 from wardarm.api.board import Picture
+from wardarm.api.errors import Refused
 from wardarm.api.holds import HoldView
 from wardarm.api.steps import ANSWER_S, StepReading, StepWriter
 from wardarm.api.store import Store
@@ -58,12 +62,13 @@ def step_message(step: ParsedStep) -> Any:
 
 @dataclass
 class Active:
-    """The task under way. `lease_id`: who must stay connected for it."""
+    """The task under way. `lease_id`: who must stay connected for it. `body_sha256`: of the request that made it."""
 
     task: Any
     steps: Sequence[ParsedStep]
     speed_scale: float
     lease_id: str
+    body_sha256: bytes
     moved: bool = False
     step_due: bool = False  # the next step waits for the holds to clear
     running_s: float = 0.0  # of the step under way, holds not counted
@@ -91,15 +96,16 @@ class TaskBook:
     ) -> None:
         """Store the task, then hand out its first step. The slot is taken before the first await."""
         task.state = RUNNING
-        active = Active(task, steps, scale, lease_id)
+        active = Active(task, steps, scale, lease_id, body_sha256)
         self.active = active
         try:
             message = task_pb2.Task()
             message.CopyFrom(task)
             await self._store.done(lambda: self._store.insert_task(message, body_sha256))
-        except BaseException:
+        except sqlite3.Error as e:
             self.active = None
-            raise
+            text = f"the task could not be stored ({e}), so nothing was started; is the disk of api.state_dir full?"
+            raise Refused(grpc.StatusCode.UNAVAILABLE, "NOT_STORED", text) from e
         if task.state == RUNNING:  # a stop or a cancel may have come while the disk was written
             self._event(task, RUNNING, StepState.IDLE, 0.0, texts.task("ACCEPTED", count=len(steps)))
             self._begin_step(active)

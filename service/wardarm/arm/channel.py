@@ -25,6 +25,7 @@ FIRST_LOAD_S_PER_BLOCK = 0.003  # before the first measurement: one block a cont
 LOAD_SLACK_S = 0.02
 LOAD_DEADLINE_S = 2.0
 _LOADS_KEPT = 16
+POLL_EVERY = 8  # a call is looked for once in so many loops
 
 
 class PlayerServer:
@@ -35,6 +36,7 @@ class PlayerServer:
         self._server.setblocking(False)
         self._player: socket.socket | None = None
         self._pending = bytearray()
+        self._polls = 0
 
     @property
     def connected(self) -> bool:
@@ -42,6 +44,11 @@ class PlayerServer:
 
     def poll(self) -> None:
         """Accept, notice a closed connection, go on sending. What the player sends only asks whether we are there."""
+        if self._pending:
+            self._flush()
+        self._polls += 1
+        if self._polls % POLL_EVERY:
+            return
         with contextlib.suppress(BlockingIOError):
             player, _ = self._server.accept()
             self.drop()
@@ -58,8 +65,6 @@ class PlayerServer:
             pass
         except OSError:
             self.drop()
-            return
-        self._flush()
 
     def send(self, message: bytes) -> bool:
         """Queue a whole message. False if there is no player."""
@@ -87,6 +92,13 @@ class PlayerServer:
         self._player = None
         self._pending.clear()
 
+    def drop_all(self) -> None:
+        """Close the player's connection and any that waits to be accepted."""
+        self.drop()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._server.accept()[0].close()
+
     def wait_sent(self, limit_s: float) -> None:
         """Let a last message leave."""
         with selectors.DefaultSelector() as selector:
@@ -104,7 +116,8 @@ class Sent:
     knots: npt.NDArray[np.void]
     source: Source
     from_rest: bool
-    sent_s: float
+    sent_s: float  # CLOCK_MONOTONIC
+    sent_controller_s: float
 
     @property
     def duration_s(self) -> float:
@@ -146,12 +159,12 @@ class Loads:
         """The player was replaced or its plan discarded: nothing is being loaded any more."""
         self.loading = None
 
-    def see(self, registers: Registers) -> Answer | None:
-        """The player's answer to what is being loaded, once."""
+    def see(self, registers: Registers, controller_s: float) -> Answer | None:
+        """The player's answer to what is being loaded, once. Loading is timed on the controller's clock: a join is."""
         loading = self.loading
         if loading is None:
             return None
-        number, took_s = wire_id(loading.id), time.monotonic() - loading.sent_s
+        number, took_s = wire_id(loading.id), max(0.0, controller_s - loading.sent_controller_s)
         refusal = None
         if registers.accepted_id == number:
             refusal = RefusalReason.NONE
@@ -160,7 +173,7 @@ class Loads:
             code = registers.refusal
             known = code in RefusalReason._value2member_map_ and code != RefusalReason.NONE
             refusal = RefusalReason(code) if known else RefusalReason.NOT_READY
-        elif took_s > LOAD_DEADLINE_S:
+        elif time.monotonic() - loading.sent_s > LOAD_DEADLINE_S:
             refusal = RefusalReason.NOT_READY
         if refusal is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wardarm.arm.admit import ArmNow, Refused, admit, quintic
+from wardarm.arm.admit import ArmNow, Refused
 from wardarm.arm.causes import Board, robot_causes
 from wardarm.arm.channel import LOAD_DEADLINE_S, Loads, PlayerServer, Sent
 from wardarm.arm.check import Check
@@ -16,28 +16,21 @@ from wardarm.arm.commands import Commands
 from wardarm.arm.errand import Errand
 from wardarm.arm.gripper import GripperWatch
 from wardarm.arm.holds import Cause, HoldLatch
+from wardarm.arm.intake import TrajectoryFeed, checked
 from wardarm.arm.link import Registers, RobotUnreachable
 from wardarm.arm.player import parameters, script
 from wardarm.arm.session import Phase, Session
-from wardarm.arm.state import MOVING, REST_RAD_S, STOPPED_STATES, PlayerState, RuntimeState, Seen, arm_state
+from wardarm.arm.state import MOVING, STOPPED_STATES, PlayerState, RuntimeState, Seen, arm_state, at_rest, player_state
 from wardarm.arm.status import StatusBlock, inherit
-from wardarm.arm.wire import WireError, encode_bye, encode_discard, encode_trajectory
+from wardarm.arm.wire import encode_bye, encode_discard
 from wardarm.config import Config
-from wardarm.gate.words import BlockWatch, OwnWord
+from wardarm.gate.words import OwnWord
 from wardarm.shm import ring
-from wardarm.shm.layouts import (
-    KNOT,
-    ArmState,
-    BlockKind,
-    Holding,
-    HoldReason,
-    ProcessId,
-    RefusalReason,
-    Source,
-)  # fmt: skip
+from wardarm.shm.layouts import ArmState, Holding, HoldReason, ProcessId, RefusalReason, Source
 
 BEAT_REGISTER, REQUEST_REGISTER = 18, 19
 REGISTER_MASK = 2**31 - 1
+CLOSED = 0.06  # at or below this commanded opening the fingers are meant to hold something (as in player.script)
 # A ramp takes ramp_s (about 0.3 s); a player that still moves this long after the request was withdrawn did not hear it.
 LAST_RESORT_S = 1.5
 
@@ -52,9 +45,8 @@ class Arm:
         left = inherit(prefix)
         self.plan_epoch = left.plan_epoch + 1
         self.request_seq = left.request_seq
-        self.latch = HoldLatch(
-            left.holds, self.plan_epoch
-        )  # the epoch outlives restarts, so no hold's number comes twice
+        # the epoch outlives restarts, so no hold's number comes twice
+        self.latch = HoldLatch(left.holds, self.plan_epoch)
         if left.moved:
             ended = Cause(HoldReason.WATCHDOG, ProcessId.ARM, "arm: ended while a trajectory was under way")
             self.plan_epoch = self.latch.add(ended, now_ns).seq
@@ -65,15 +57,15 @@ class Arm:
         self.check = Check(config)
         self.server = PlayerServer(config.arm.own_address, config.arm.trajectory_port)
         self.loads = Loads()
-        self.session = Session(config.arm.host, config.arm.rtde_hz, lambda: script(parameters(config)))
+        self.session = Session(config.arm.host, config.arm.rtde_hz, lambda: script(parameters(config)), self.server)
         self.gripper = GripperWatch(config.arm.host, config.arm.gripper_port)
         self.gripper.start()
-        self._trajectories = BlockWatch(BlockKind.TRAJECTORY, prefix)
-        self._generation: int | None = None
+        self._trajectories = TrajectoryFeed(prefix)
         self._stopping: Errand[None] = Errand()
         self.state = ArmState.OFFLINE
         self.motion_request = False
-        self._loaded_s = 0.0  # when the player took a trajectory from rest
+        self._to_start = False  # the player took a trajectory from rest, its state register is to follow
+        self._loaded_s = 0.0  # when it was taken
         self._progress_s = 0.0  # when motion began or a trajectory was accepted under way
         self._withdrawn_s: float | None = None
         self._was_up = False
@@ -94,9 +86,7 @@ class Arm:
         sample, registers = self.session.sample, self._registers()
         if sample is None or not self.session.fresh(self.board.deadline_s):
             return Seen(False, held=self.latch.blocking)
-        player = None
-        if registers is not None:
-            player = PlayerState(registers.state) if 0 <= registers.state <= 5 else PlayerState.ENDED
+        player = player_state(registers.state) if registers is not None else None
         return Seen(
             True, sample.robot_mode, sample.safety_mode, sample.runtime_state, player,
             starting=bool(self.latch.holds) and not self.latch.blocking, held=self.latch.blocking,
@@ -107,7 +97,7 @@ class Arm:
         sample = self.session.sample
         if sample is None or self.state in MOVING:
             return False
-        return float(np.max(np.abs(sample.qd))) <= REST_RAD_S
+        return at_rest(sample.qd)
 
     # --- one loop
 
@@ -116,7 +106,7 @@ class Arm:
         command = self.commands.read()
         self.board.read_gate()
         self.server.poll()
-        self.session.step(self.server.connected)
+        self.session.step()
         self.commands.settle()
         self._stopping.take()
         seen = self._seen()
@@ -135,8 +125,9 @@ class Arm:
                 self._latch([self.latch.add(stop, now_ns)])
             self.log.info("command", extra={"kind": int(command.data["kind"]), "seq": int(command.data["seq"]),
                           "actor": ring.text(command.data["actor"]), "refused": self.commands.reason})  # fmt: skip
-        seen = self._seen()
-        self.state = arm_state(seen)
+        if self.leaving:
+            self._withdraw()
+        self.state = arm_state(self._seen())
         self._follow_player()
         self._take_trajectories()
         self._write_inputs()
@@ -152,7 +143,7 @@ class Arm:
             return causes
         if stray := self.board.stray_ticks(registers.ticks):
             causes.append(stray)
-        if self.motion_request and not causes:
+        if self.motion_request and not causes and not self.leaving:
             # gate or the player stopped something that arm had not called off, for a reason that has passed already
             if dropped:
                 causes.append(
@@ -184,7 +175,7 @@ class Arm:
         fingers = self.gripper.fingers
         if fingers is None or not fingers.fresh(time.monotonic_ns()):
             causes.append(Cause(HoldReason.GRIP_LOST, ProcessId.ARM, f"gripper: {self.gripper.trouble or 'no answer'}"))
-        elif self._holding is Holding.YES and fingers.holding is Holding.NO and registers.opening < fingers.opening:
+        elif self._holding is Holding.YES and fingers.holding is Holding.NO and registers.opening <= CLOSED:
             causes.append(Cause(HoldReason.GRIP_LOST, ProcessId.ARM, "gripper: what it held is gone"))
         return causes
 
@@ -207,36 +198,32 @@ class Arm:
     def _follow_player(self) -> None:
         registers = self._registers()
         if registers is None:
-            self._player = PlayerState.READY
+            self._player, self._to_start = PlayerState.READY, False
             self.loads.forget()
             self._withdraw()
             self._stop_what_safety_stopped()
             return
-        before, self._player = (
-            self._player,
-            PlayerState(registers.state) if 0 <= registers.state <= 5 else PlayerState.ENDED,
-        )
+        before, self._player = self._player, player_state(registers.state)
         now = time.monotonic()
         if self._player is PlayerState.RUNNING and before is not PlayerState.RUNNING:
             self._progress_s = now
         self._take_answer(registers, now)
-        if (
-            self.motion_request
-            and self._player is PlayerState.READY
-            and before in (PlayerState.RUNNING, PlayerState.LOADED)
-        ):
+        if self.latch.holds or self.leaving:
+            self._to_start = False
+        elif self._to_start and self._player is PlayerState.LOADED:
+            self._to_start, self.motion_request = False, True
+            self.request_seq = (self.request_seq + 1) & 0xFFFFFFFF
+        if self._player is PlayerState.READY:
             self._withdraw()  # played to its end
-        if (
-            self._player is PlayerState.LOADED
-            and self.motion_request
-            and now - self._loaded_s > self.config.arm.arm_timeout_s
-        ):
-            self._refuse(
-                registers.accepted_id, RefusalReason.NOT_READY, f"no permit for {self.config.arm.arm_timeout_s:g} s"
-            )
+        timeout_s = self.config.arm.arm_timeout_s
+        if self._player is PlayerState.LOADED and self.motion_request and now - self._loaded_s > timeout_s:
+            waiting = self.loads.known(registers.accepted_id)
+            self._refuse(waiting.id if waiting else 0, RefusalReason.NOT_READY, f"no permit for {timeout_s:g} s")
             self._withdraw()
         idle = self._player not in (PlayerState.RUNNING, PlayerState.RAMPING)
-        void = self._player is PlayerState.HELD or (self._player is PlayerState.LOADED and not self.motion_request)
+        void = self._player is PlayerState.HELD or (
+            self._player is PlayerState.LOADED and not self.motion_request and not self._to_start
+        )
         if void and not self._discarded and self.loads.loading is None:
             self.server.send(encode_discard())
             self._discarded = True
@@ -245,7 +232,6 @@ class Arm:
             self._discarded = False
         if idle:
             self._withdrawn_s = None
-            fingers = self.gripper.fingers
         elif self._withdrawn_s is not None and now - self._withdrawn_s > LAST_RESORT_S:
             self._stop_program("the player did not come to rest")
         fingers = self.gripper.fingers
@@ -253,21 +239,20 @@ class Arm:
             self._holding = fingers.holding
 
     def _take_answer(self, registers: Registers, now: float) -> None:
-        answer = self.loads.see(registers)
+        sample = self.session.sample
+        answer = self.loads.see(registers, sample.controller_s) if sample is not None else None
         if answer is None:
             return
         sent = answer.sent
         if answer.refusal is not RefusalReason.NONE:
-            late = answer.load_s >= LOAD_DEADLINE_S
+            late = time.monotonic() - sent.sent_s >= LOAD_DEADLINE_S
             self._refuse(sent.id, answer.refusal, "the player did not answer" if late else "the player refused it")
             return
         self.block.record["loaded_id"] = sent.id
         self.block.record["load_ms"] = answer.load_s * 1e3
         self._progress_s = now
-        if sent.from_rest and self._player is PlayerState.LOADED and not self.latch.holds and not self.leaving:
-            self.request_seq = (self.request_seq + 1) & 0xFFFFFFFF
-            self.motion_request = True
-            self._loaded_s = now
+        if sent.from_rest:
+            self._to_start, self._loaded_s = True, now
         self.log.debug("accepted", extra={"id": sent.id, "load_ms": round(answer.load_s * 1e3, 1)})
 
     def _stop_what_safety_stopped(self) -> None:
@@ -284,77 +269,39 @@ class Arm:
             self.log.warning("program stopped", extra={"why": why})
             self._stopping.start("stop program", link.dashboard.stop_program)
 
-    # --- trajectories
-
     def _take_trajectories(self) -> None:
-        reader = self._trajectories.reader()
-        if reader is None:
-            return
-        if self._generation is None:  # what lies there was made for an earlier arm
-            slot = reader.latest()
-            self._generation = slot.generation if slot is not None else 0
-            self._block_seen = reader.inode
-            return
-        if reader.inode != self._block_seen:
-            self._generation, self._block_seen = 0, reader.inode
-        while (slot := reader.at(self._generation + 1)) is not None:
-            self._generation += 1
-            self._take(slot.data)
-        newest = reader.latest() if reader.generation > self._generation else None
-        if newest is not None:  # fell behind by more than the ring holds
-            self._generation = newest.generation
-            self._take(newest.data)
-
-    def _take(self, trajectory: Any) -> None:
-        trajectory_id = int(trajectory["id"])
-        try:
-            sent, message = self._prepare(trajectory)
-        except Refused as e:
-            self._refuse(trajectory_id, e.reason, e.detail)
-            return
-        if self.server.send(message):
-            self.loads.sent(sent)
-        else:
-            self._refuse(trajectory_id, RefusalReason.NOT_READY, "the player's connection is gone")
+        """Everything that postproc has published since the last loop: to the player, or refused."""
+        for trajectory in self._trajectories.new():
+            trajectory_id = int(trajectory["id"])
+            try:
+                sent, message = self._prepare(trajectory)
+                if not self.server.send(message):
+                    raise Refused(RefusalReason.NOT_READY, "the player's connection is gone")
+                self.loads.sent(sent)
+            except Refused as e:
+                self._refuse(trajectory_id, e.reason, e.detail)
 
     def _prepare(self, trajectory: Any) -> tuple[Sent, bytes]:
-        """Admission, quantisation, envelope, encoding. Raises Refused."""
+        """Raises Refused."""
         sample, registers = self.session.sample, self._registers()
         if sample is None or registers is None or self.leaving:
             raise Refused(RefusalReason.NOT_READY, f"the arm is {self.state.name}")
         playing = self.loads.playing(registers)
-        count = int(trajectory["knot_count"])
         age_s = (time.monotonic_ns() - sample.stamp_ns) * 1e-9
-        admit(trajectory, ArmNow(
+        now = ArmNow(
             state=self.state, plan_epoch=self.plan_epoch, playing_id=playing.id if playing is not None else 0,
-            path_s=registers.path_s + age_s, load_s=self.loads.load_s(count), loading=self.loads.loading is not None,
-            actual_q=sample.q, target_q=sample.target_q, start_tolerance_rad=self.config.arm.start_tolerance_rad,
+            path_s=registers.path_s + age_s, load_s=self.loads.load_s(int(trajectory["knot_count"])),
+            loading=self.loads.loading is not None, actual_q=np.array(sample.q), target_q=np.array(sample.target_q),
+            start_tolerance_rad=self.config.arm.start_tolerance_rad,
             playing_knots=playing.knots if playing is not None else None,
-        ))  # fmt: skip
-        trajectory_id, join_id = int(trajectory["id"]), int(trajectory["join_trajectory_id"])
-        join_s, ramp_s = float(trajectory["join_path_s"]), float(trajectory["ramp_s"])
-        table = np.ascontiguousarray(trajectory["knots"][:count]).view(np.float64).reshape(count, -1)
-        try:
-            message, rounded = encode_trajectory(
-                trajectory_id,
-                join_id,
-                join_s,
-                ramp_s,
-                float(trajectory["duration_s"]),
-                float(trajectory["payload_kg"]),
-                table,
-            )
-        except WireError as e:
-            raise Refused(RefusalReason.PLAN, str(e)) from e
-        knots = np.ascontiguousarray(rounded).view(KNOT).reshape(-1)
-        start = np.concatenate(quintic(playing.knots, join_s)) if join_id and playing is not None else None
+        )  # fmt: skip
         began = time.perf_counter()
         try:
-            self.check.demand(knots, ramp_s, int(trajectory["profile"]), start)
+            knots, message = checked(trajectory, now, self.check)
         finally:
             self.block.record["check_ms"] = (time.perf_counter() - began) * 1e3
-        source = Source(int(trajectory["source"]))
-        return Sent(trajectory_id, knots, source, not join_id, time.monotonic()), message
+        source, from_rest = Source(int(trajectory["source"])), not int(trajectory["join_trajectory_id"])
+        return Sent(int(trajectory["id"]), knots, source, from_rest, time.monotonic(), sample.controller_s), message
 
     def _refuse(self, trajectory_id: int, reason: RefusalReason, detail: str) -> None:
         self.block.record["refused_id"], self.block.record["refusal"] = trajectory_id, reason
@@ -431,7 +378,8 @@ class Arm:
             first = self.latch.holds[0]
             self.word.say(False, first.reason, first.detail)
         else:
-            self.word.say(False, HoldReason.STARTING, self.session.trouble or f"the arm is {self.state.name}")
+            trouble = "arm is ending" if self.leaving else self.session.trouble or f"the arm is {self.state.name}"
+            self.word.say(False, HoldReason.STARTING, trouble)
 
     def farewell(self) -> None:
         """Bye to the player if the arm is at rest, a last status, nothing to the fingers."""

@@ -70,6 +70,8 @@ def script(p: PlayerParameters) -> str:
         "encoder_b": str(p.encoder_b),
         "ticks_low": str(round(ticks * (1 - TOLERANCE))),
         "ticks_high": str(round(ticks * (1 + TOLERANCE))),
+        "cycle_low": str(round(ticks * CYCLE_S / WINDOW_S) - 1),
+        "cycle_high": str(round(ticks * CYCLE_S / WINDOW_S) + 1),
         "beat_cycles": str(round(p.beat_timeout_s / CYCLE_S)),
         "gripper_host": p.gripper_host,
         "gripper_port": str(p.gripper_port),

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-import numpy as np
-
+from wardarm.arm.channel import PlayerServer
 from wardarm.arm.errand import Errand
 from wardarm.arm.link import RobotError, RobotLink, Sample
-from wardarm.arm.state import REST_RAD_S, RobotMode, RuntimeState, SafetyMode
+from wardarm.arm.state import RobotMode, RuntimeState, SafetyMode, at_rest
 
 REST_S = 0.2
 RETRY_S = 1.0
 LINK_DEAD_S = 1.0  # no packet for this long: the connection is given up and made anew
+STOP_S = 0.2  # for the controller to say that the program has stopped
 CALL_DEADLINE_S = 10.0  # from the upload to the player's connection
 
 
@@ -33,8 +33,8 @@ class Phase(Enum):
 class Session:
     """`link`, `sample` (the newest, or None) and `phase` are for arm to read. `script` gives the player's text."""
 
-    def __init__(self, host: str, hz: float, script: Callable[[], str]) -> None:
-        self._host, self._hz, self._script = host, hz, script
+    def __init__(self, host: str, hz: float, script: Callable[[], str], server: PlayerServer) -> None:
+        self._host, self._hz, self._script, self._server = host, hz, script, server
         self.link: RobotLink | None = None
         self.sample: Sample | None = None
         self.phase = Phase.OFFLINE
@@ -50,7 +50,8 @@ class Session:
         """Whether the newest packet is younger than `deadline_s`."""
         return self.sample is not None and time.monotonic_ns() - self.sample.stamp_ns < deadline_s * 1e9
 
-    def step(self, player_connected: bool) -> None:
+    def step(self) -> None:
+        """Do what is due."""
         now = time.monotonic()
         self._take_errand(now)
         if self.link is None:
@@ -69,7 +70,7 @@ class Session:
         if self.phase is Phase.UP and self.sample.runtime_state != RuntimeState.PLAYING:
             self._back("the player program was stopped")
         elif self.phase is Phase.CALLING:
-            self._await_call(player_connected, now)
+            self._await_call(now)
         elif self.phase is Phase.LINKED:
             self._upload_when_possible(now)
 
@@ -92,7 +93,7 @@ class Session:
             self.phase, self._called_s, self.trouble = Phase.CALLING, now, "waiting for the player's call"
 
     def _watch_rest(self, sample: Sample, now: float) -> None:
-        if max(np.max(np.abs(sample.qd)), np.max(np.abs(sample.target_qd))) > REST_RAD_S:
+        if not (at_rest(sample.qd) and at_rest(sample.target_qd)):
             self._rest_since_s = None
         elif self._rest_since_s is None:
             self._rest_since_s = now
@@ -113,22 +114,26 @@ class Session:
         if not self.rested():
             self.trouble = "waiting for the arm to come to rest"
             return
-        link, script, playing = self.link, self._script(), self.sample.runtime_state == RuntimeState.PLAYING
+        link, script = self.link, self._script()
+        if self.sample.runtime_state != RuntimeState.STOPPED:
+            self.trouble = "stopping the program that runs"
+            self._errand.start("stop", link.dashboard.stop_program)
+            self._next_try_s = now + STOP_S
+            return
         self._beat_at_upload = self.sample.registers.beat
+        self._server.drop_all()  # from now on only the new player calls
 
         def upload() -> None:
             link.dashboard.demand_remote_control()
-            if playing:
-                link.dashboard.stop_program()
             link.upload(script)
 
         self.trouble = "uploading the player"
         self._errand.start("upload", upload)
 
-    def _await_call(self, player_connected: bool, now: float) -> None:
+    def _await_call(self, now: float) -> None:
         assert self.sample is not None
         beats = self.sample.registers.beat != self._beat_at_upload
-        if player_connected and beats and self.sample.runtime_state == RuntimeState.PLAYING:
+        if self._server.connected and beats and self.sample.runtime_state == RuntimeState.PLAYING:
             self.phase, self.trouble = Phase.UP, ""
         elif now - self._called_s > CALL_DEADLINE_S:
             self._back(

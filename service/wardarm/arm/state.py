@@ -6,12 +6,18 @@ player's are its own (output integer register 12).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from wardarm.shm.layouts import ArmState
 
 REST_RAD_S = 0.002  # joint speed below which the arm is at rest; a tenth of a degree a second
+
+
+def at_rest(qd_rad_s: Sequence[float]) -> bool:
+    """Whether six joint speeds are zero, but for what a measurement of zero shows."""
+    return max(map(abs, qd_rad_s)) <= REST_RAD_S
 
 
 class PlayerState(IntEnum):
@@ -21,6 +27,11 @@ class PlayerState(IntEnum):
     RAMPING = 3
     HELD = 4
     ENDED = 5
+
+
+def player_state(register: int) -> PlayerState:
+    """What output integer register 12 says; a number that no player of ours writes counts as ENDED."""
+    return PlayerState(register) if register in PlayerState._value2member_map_ else PlayerState.ENDED
 
 
 class RobotMode(IntEnum):

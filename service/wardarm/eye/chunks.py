@@ -123,8 +123,8 @@ class ChunkWriter:
 def outcome(sent: Sent, motion: Motion) -> Accepted | Refused | None:
     """What became of a chunk by now; None while nobody has said anything."""
     waited_s = (time.monotonic_ns() - sent.sent_ns) * 1e-9
-    answer = motion.answer
-    if answer is None or int(answer.data["raw_id"]) != sent.raw_id:
+    answer = motion.answer_to(sent.raw_id)
+    if answer is None:
         if waited_s > ANSWER_S:
             return Refused(sent, f"the planner did not answer within {ANSWER_S:.0f} s", late=True, lasting=False)
         return None

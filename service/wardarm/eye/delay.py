@@ -19,9 +19,9 @@ class Delay:
         """One chunk's time from the question to the player's acceptance."""
         self._samples.append(took_s)
 
-    def late(self) -> None:
-        """A chunk missed its join: it took longer than D allowed, by how much nobody measured."""
-        self._samples.append(self.seconds)
+    def late(self, would_have_taken_s: float) -> None:
+        """A chunk missed its join: D was too short by at least the margin, whatever the estimate says."""
+        self._samples.append(max(would_have_taken_s, self.seconds))
 
     @property
     def seconds(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -34,6 +35,8 @@ _RETRY_S = 0.1  # after a refusal, ask again this soon
 _LASTING_REFUSALS = 5  # of a place that stays wrong
 _REFUSALS = 25  # in a row, whatever they are
 _MODEL_FAILURES = 8  # in a row
+_WINDOW_S = 1.2  # of a script's chunk of 3.15 s, before the next one is asked for
+_STANDING_M_S = 0.02
 _BRAKE_S = 1.0  # then the tail is left to end by itself
 _ARRIVED_M, _ARRIVED_RAD = 0.003, 0.02
 
@@ -86,9 +89,11 @@ class _Asking:
     join: Join | None = None
     sent: Sent | None = None
     last_s: float = -1e9
+    retry_at_s: float | None = None  # after a refusal or a failed inference
     refusals: int = 0
     lasting: int = 0
     failures: int = 0
+    frame_number: int = 0
     bases: dict[int, float] = field(default_factory=dict)  # trajectory id -> nominal time of its start (scripts)
 
 
@@ -97,24 +102,31 @@ class Follower:
         self.config, self.motion, self.chunks, self.model, self.report = config, motion, chunks, model, report
         e = config.eye
         self.model_delay = Delay(e.delay_s, e.delay_margin_s, e.delay_max_s)
-        self.script_delay = Delay(min(e.delay_s, 0.2), e.delay_margin_s, e.delay_max_s)
+        self.script_delay = Delay(e.delay_s, e.delay_margin_s, e.delay_max_s)
         self.order = Order(0, 0, 1.0, 0.0)
+        self._infer_s: deque[float] = deque(maxlen=8)
+        self.last_refusal = ""  # plain words; empty once a chunk was accepted
 
     # -- scripts ------------------------------------------------------------------------------------------------
 
     def script(self, legs: Callable[[Planned], Sequence[Line | Fingers]]) -> Ticks[Script]:
-        """Go along a script until its end is reached and nothing more is to move. `legs` gets the plan at its start."""
+        """Go along a script until its end is reached and nothing more is to move. `legs` gets the plan at its start.
+
+        A script starts standing: what moves is stopped first.
+        """
         asking = _Asking()
         script: Script | None = None
         at_s = 0.0  # latest nominal time that was asked for
+        if self._speed_m_s() > _STANDING_M_S:
+            yield from self.brake()
         while True:
-            if asking.sent is None and self._due(asking):
-                join = self.motion.join(self.script_delay.seconds)
-                if join is not None:
-                    if script is None:
+            if asking.sent is None and self._script_due(script, asking):
+                join = self.motion.join(self._ahead_s(self.script_delay))
+                if join is not None and (asking.bases or self._speed_m_s(join.planned) <= _STANDING_M_S):
+                    if script is None or not asking.bases:  # nothing accepted yet: it starts where the join is now
                         plan = join.planned
                         script = Script(plan.pose, plan.opening, legs(plan), self.order.speed_scale)
-                    if asking.bases:
+                    else:
                         at_s = self._place(script, join, asking, at_s)
                     if script.duration_s > 0:
                         self._send_script(script, join, at_s, asking)
@@ -122,9 +134,25 @@ class Follower:
                 accepted = self._outcome(asking, self.script_delay)
                 if accepted is not None:
                     asking.bases[accepted.trajectory_id] = at_s
-            if script is not None and self._arrived(script, asking.bases):
+            if script is not None and asking.sent is None and self._arrived(script, asking.bases):
                 return script
             yield
+
+    def _speed_m_s(self, planned: Planned | None = None) -> float:
+        """TCP speed of a plan (default: now)."""
+        planned = planned or self.motion.now()
+        if planned is None:
+            return 0.0
+        return float(np.linalg.norm((self.motion.kinematics.jacobian(planned.q_rad) @ planned.qd_rad_s)[:3]))
+
+    def _script_due(self, script: Script | None, asking: _Asking) -> bool:
+        """The next window is asked for while the present one still moves; the last one plays to its end."""
+        if not self._due(asking):
+            return False
+        if script is None or not asking.bases or self.motion.ready or asking.retry_at_s is not None:
+            return True
+        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S
+        return covered_s < script.duration_s and time.monotonic() - asking.last_s >= _WINDOW_S
 
     def _place(self, script: Script, join: Join, asking: _Asking, at_s: float) -> float:
         base_s = asking.bases.get(join.trajectory_id)
@@ -162,15 +190,21 @@ class Follower:
         return off_m < _ARRIVED_M and off_rad < _ARRIVED_RAD and fingers
 
     def brake(self) -> Ticks[None]:
-        """A step was dropped under way: stop within a few centimetres instead of playing its tail to the end."""
+        """A step was dropped under way: stop within a few centimetres instead of playing its tail to the end.
+
+        A model's tail is replaced even where it only stands: without a new chunk it would count as INFERENCE_STALE.
+        """
         asking = _Asking()
         until_s = time.monotonic() + _BRAKE_S
-        while self.motion.moving and time.monotonic() < until_s:
+        while time.monotonic() < until_s:
+            playing = self.motion.playing()
+            if playing is None or (playing.source == Source.SCRIPTED and self.motion.still()):
+                return
             if asking.sent is not None:
                 if self._outcome(asking, self.script_delay) is not None:
                     return
             elif self._due(asking):
-                join = self.motion.join(self.script_delay.seconds)
+                join = self.motion.join(self._ahead_s(self.script_delay))
                 if join is not None:
                     velocity = self.motion.kinematics.jacobian(join.planned.q_rad) @ join.planned.qd_rad_s
                     traj, grip = stop(join.planned, velocity)
@@ -180,7 +214,7 @@ class Follower:
     # -- the model ----------------------------------------------------------------------------------------------
 
     def look(self, tokens: Tokens, after_ns: int, count: int) -> Ticks[float]:
-        """The mean of `output_valid` over `count` frames captured after `after_ns`, asked at rest."""
+        """The mean of `output_valid` over `count` frames captured after `after_ns`, the arm standing."""
         yield from self._model_free()
         values: list[float] = []
         failures, seen = 0, 0
@@ -188,7 +222,7 @@ class Follower:
             frame = self.model.board.latest
             now = self.motion.now()
             if (
-                not self.model.busy and self.motion.ready and now is not None
+                not self.model.busy and self.motion.still() and now is not None
                 and frame is not None and frame.capture_ns > after_ns and frame.number > seen
             ):  # fmt: skip
                 seen = frame.number
@@ -218,11 +252,14 @@ class Follower:
             elif asking.sent is not None:
                 self._outcome(asking, self.model_delay)
             elif self._due(asking):
-                join = self.motion.join(self.model_delay.seconds)
-                if join is not None and self._frame_is_new() and self.model.ask(tokens, join.planned):
-                    asking.join, asking.last_s = join, time.monotonic()
+                join = self.motion.join(self._ahead_s(self.model_delay))
+                if join is not None and self._frame_is_new(asking) and self.model.ask(tokens, join.planned):
+                    asking.join, asking.last_s, asking.retry_at_s = join, time.monotonic(), None
             end = until()
             if end is not None:
+                while asking.sent is not None:  # what comes next must not cross it on its way to the player
+                    yield
+                    self._outcome(asking, self.model_delay)
                 return end
             yield
 
@@ -232,13 +269,21 @@ class Follower:
             self.model.poll()
             yield
 
-    def _frame_is_new(self) -> bool:
-        return self.model.board.silent_s() < self.config.camera.lost_s
+    def _frame_is_new(self, asking: _Asking) -> bool:
+        """Not asked about before: with a slow camera it pays to wait for the next one, but not for long."""
+        frame = self.model.board.latest
+        if frame is None or self.model.board.silent_s() > self.config.camera.lost_s:
+            return False
+        waited_s = time.monotonic() - asking.last_s
+        if frame.number == asking.frame_number and waited_s < 1.5 * self.config.eye.period_s and not asking.retry_at_s:
+            return False
+        asking.frame_number = frame.number
+        return True
 
     def _model_result(self, result: Reply | InferenceError, asking: _Asking) -> None:
         if isinstance(result, InferenceError):
             asking.failures += 1
-            asking.last_s = time.monotonic() - self.config.eye.period_s + _RETRY_S
+            asking.retry_at_s = time.monotonic() + _RETRY_S
             log.warning("inference failed", extra={"reason": str(result)})
             if asking.failures >= _MODEL_FAILURES:
                 raise StepEnded(self._ending(), f"the model does not answer: {result}")
@@ -248,7 +293,8 @@ class Follower:
         join, a = asking.join, result.answer
         if join is None or self.motion.passed(join):
             self.report.refused += 1
-            self.model_delay.late()
+            self.model_delay.late((time.monotonic_ns() - result.asked_ns) * 1e-9 + self._load_s())
+            asking.retry_at_s = time.monotonic()
             return
         traj, grip = stretch(a.traj, a.grip, self.order.speed_scale)
         grip = np.array([contract.snap_grip(float(g)) for g in grip], np.float16)
@@ -260,11 +306,24 @@ class Follower:
         r.chunks += 1
         r.done, r.model_version = a.done, a.model_version
         r.camera_ms = (reply.frame.arrival_ns - reply.frame.capture_ns) * 1e-6
+        self._infer_s.append((a.end_ns - a.start_ns) * 1e-9)
         r.queue_ms, r.infer_ms, r.validate_ms = reply.queue_ms, (a.end_ns - a.start_ns) * 1e-6, a.validate_ms
 
     # -- both ---------------------------------------------------------------------------------------------------
 
+    def _load_s(self) -> float:
+        """What checking and loading takes, from the last time: arm refuses what it could not load before the join."""
+        status = self.motion.status
+        return 1.25e-3 * (float(status["check_ms"]) + float(status["load_ms"])) if self.motion.fresh else 0.0
+
+    def _ahead_s(self, delay: Delay) -> float:
+        """D, and never less than the slowest of the last inferences and a load would take."""
+        infer_s = max(self._infer_s, default=0.0) if delay is self.model_delay else 0.0
+        return max(delay.seconds, min(infer_s + self._load_s() + delay.margin_s, delay.max_s))
+
     def _due(self, asking: _Asking) -> bool:
+        if asking.retry_at_s is not None:
+            return time.monotonic() >= asking.retry_at_s
         return time.monotonic() - asking.last_s >= self.config.eye.period_s
 
     def _send(
@@ -277,7 +336,7 @@ class Follower:
             asked_ns=asked_ns, stamps=stamps, valid=valid, done=done,
         )  # fmt: skip
         if source is Source.SCRIPTED:
-            asking.last_s = time.monotonic()
+            asking.last_s, asking.retry_at_s = time.monotonic(), None
 
     def _outcome(self, asking: _Asking, delay: Delay) -> Accepted | None:
         assert asking.sent is not None
@@ -298,12 +357,12 @@ class Follower:
 
     def _refused(self, refused: Refused, asking: _Asking, delay: Delay) -> None:
         self.report.refused += 1
-        self.report.reason = refused.reason
+        self.last_refusal = refused.reason
         asking.refusals += 1
         asking.lasting = asking.lasting + 1 if refused.lasting else 0
-        asking.last_s = time.monotonic() - self.config.eye.period_s + _RETRY_S
+        asking.retry_at_s = time.monotonic() + _RETRY_S
         if refused.late:
-            delay.late()
+            delay.late((time.monotonic_ns() - refused.sent.asked_ns) * 1e-9 + self._load_s())
         log.warning("chunk refused", extra={"raw_id": refused.sent.raw_id, "reason": refused.reason})
         if asking.lasting >= _LASTING_REFUSALS or asking.refusals >= _REFUSALS:
             raise StepEnded(self._ending(), refused.reason)

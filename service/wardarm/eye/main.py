@@ -115,7 +115,8 @@ class Eye:
             else:
                 self.word.say(HoldReason.STARTING, why)
         elif not self.model.ok:
-            self.word.say(HoldReason.INFERENCE_STALE if self._started else HoldReason.STARTING, self.model.error)
+            # not a reason to latch: while moving arm sees the missing chunk by itself, at rest a step says why it refuses
+            self.word.say(HoldReason.STARTING, self.model.error)
         else:
             self._started = True
             self.word.say(HoldReason.NONE, "")

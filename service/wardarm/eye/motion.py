@@ -37,20 +37,44 @@ class Motion:
         self._trajectories = BlockWatch(BlockKind.TRAJECTORY, prefix)
         self._known: OrderedDict[int, TrajectoryState] = OrderedDict()
         self.status: Any = None
-        self.answer: Slot | None = None  # newest Trajectory, refused ones too
+        self._answers: OrderedDict[int, Slot] = OrderedDict()
+        self._generation = self._inode = 0
         self._age_s = float("inf")
 
     def update(self) -> None:
         arm = self._arm.latest()
         self.status = arm.data if arm is not None else None
         self._age_s = arm.age_s if arm is not None else float("inf")
-        answer = self._trajectories.latest()
-        if answer is not None and (self.answer is None or int(answer.data["id"]) != int(self.answer.data["id"])):
-            self.answer = answer
-            if int(answer.data["status"]) == PlanStatus.OK and int(answer.data["knot_count"]) >= 2:
-                self._known[int(answer.data["id"])] = TrajectoryState(answer.data, self.kinematics)
-                while len(self._known) > _KEEP:
-                    self._known.popitem(last=False)
+        self._read_trajectories()
+
+    def _read_trajectories(self) -> None:
+        """Every one since the last look, not only the newest: two may have come within a tick."""
+        reader = self._trajectories.reader()
+        if reader is None:
+            return
+        if reader.inode != self._inode:
+            self._inode, self._generation = reader.inode, 0
+        newest = reader.latest()
+        if newest is None:
+            return
+        for generation in range(max(self._generation + 1, newest.generation - reader.slots + 1), newest.generation + 1):
+            slot = reader.at(generation)
+            if slot is not None:
+                self._take(slot)
+        self._generation = newest.generation
+
+    def _take(self, answer: Slot) -> None:
+        trajectory_id = int(answer.data["id"])
+        self._answers[int(answer.data["raw_id"])] = answer
+        if int(answer.data["status"]) == PlanStatus.OK and int(answer.data["knot_count"]) >= 2:
+            self._known[trajectory_id] = TrajectoryState(answer.data, self.kinematics)
+        for kept in (self._known, self._answers):
+            while len(kept) > _KEEP:
+                kept.popitem(last=False)
+
+    def answer_to(self, raw_id: int) -> Slot | None:
+        """The Trajectory that answers this chunk, refused ones too; None while there is none."""
+        return self._answers.get(raw_id)
 
     @property
     def fresh(self) -> bool:

@@ -67,6 +67,7 @@ class TrajectoryState:
         knots = trajectory["knots"][:count]
         self.id = int(trajectory["id"])
         self.raw_id = int(trajectory["raw_id"])
+        self.source = int(trajectory["source"])
         self.duration_s = float(trajectory["duration_s"])
         self._t = np.array(knots["t_s"])
         self._q, self._qd, self._qdd = (np.array(knots[k]) for k in ("q_rad", "qd_rad_s", "qdd_rad_s2"))
@@ -98,13 +99,14 @@ def at_rest(status: Any, kinematics: Kinematics) -> Planned:
     """The plan of an arm at rest: where it stands, the fingers as last commanded.
 
     Fingers that hold something count as closed, whatever opening they stopped at: the policy knows a held object by
-    a commanded opening of 0.
+    a commanded opening of 0. Before the first command (grip_target -1) they are as the gripper says.
     """
     q = np.array(status["target_q_rad"], np.float64)
     if not np.isfinite(q).all() or not q.any():  # no target before the player's first cycle
         q = np.array(status["q_rad"], np.float64)
     held = int(status["holding"]) == Holding.YES
-    opening = 0.0 if held else float(np.clip(status["grip_target"], 0.0, 1.0))
+    target = float(status["grip_target"])
+    opening = 0.0 if held else min(target, 1.0) if target >= 0 else float(status["grip_opening"])
     zero = np.zeros(6)
     return Planned(q, zero, zero, kinematics.forward(q), opening)
 

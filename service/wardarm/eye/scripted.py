@@ -1,6 +1,6 @@
 """Movements that no model makes: homing, parking, setting down, retreat, as chunks like the model's.
 
-A script is a path in nominal time: straight lines between TCP poses, minimum-jerk along each, and pauses in which the
+A script is a path in nominal time: straight lines between TCP poses, each from rest to rest, and pauses in which the
 fingers open or close. A chunk is the window of 3.15 s from some nominal time on; the loop asks for the next window
 the way it asks the model. Each passes the same planner, check, permit and player.
 """
@@ -23,7 +23,8 @@ SPEED_M_S = 0.20  # peak along a line
 TURN_RAD_S = 0.5  # peak
 STOP_S = 0.7  # from 0.25 m/s at 0.7 m/s2: below the ward's 0.8
 GRIP_S = 0.6  # a 2-finger 85 mm gripper takes 0.5 s end to end at the speed we ask for
-_PEAK = 1.875  # peak over mean speed of a minimum-jerk line
+RAMP_S = 0.5  # to full speed, a smooth step: 0.6 m/s2 and 4.8 m/s3 at 0.2 m/s, within the ward's 0.8 and 6
+_SHORT_M, _SHORT_RAD = 0.002, 0.01
 _BODY_M = 0.1  # weighs radians against metres when looking for a place on the path
 
 
@@ -66,11 +67,10 @@ class Script:
             else:
                 to = leg.to.six
                 to = np.concatenate([to[:3], at[3:] + _wrap(to[3:] - at[3:])])
-                way_s = float(np.linalg.norm(to[:3] - at[:3])) / (SPEED_M_S * speed_scale)
-                turn_s = float(np.abs(to[3:] - at[3:]).max()) / (TURN_RAD_S * speed_scale)
-                lasts = _PEAK * max(way_s, turn_s)
-                if lasts < 1e-6:
-                    continue
+                way_m, turn_rad = float(np.linalg.norm(to[:3] - at[:3])), float(np.abs(to[3:] - at[3:]).max())
+                if way_m < _SHORT_M and turn_rad < _SHORT_RAD:
+                    continue  # as good as there
+                lasts = RAMP_S + max(way_m / SPEED_M_S / speed_scale, turn_rad / TURN_RAD_S / speed_scale, RAMP_S)
             self._pieces.append(_Piece(t, t + lasts, at, to, grip))
             at, t = to, t + lasts
         self.duration_s = t
@@ -83,9 +83,8 @@ class Script:
         if not self._pieces:
             return self._start
         piece = next((p for p in self._pieces if t_s < p.end_s), self._pieces[-1])
-        u = min(max((t_s - piece.start_s) / (piece.end_s - piece.start_s), 0.0), 1.0)
-        w = u * u * u * (10 + u * (-15 + 6 * u))
-        return piece.a + (piece.b - piece.a) * w, piece.grip
+        way = _way(t_s - piece.start_s, piece.end_s - piece.start_s)
+        return piece.a + (piece.b - piece.a) * way, piece.grip
 
     def chunk(self, from_s: float) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
         """(traj FP16 (64, 6) in [-1, 1], grip FP16 (64,)) from a nominal time on.
@@ -119,6 +118,21 @@ class Script:
         return float(times[np.flatnonzero(cost <= cost.min() + 5e-4)[-1]])
 
 
+def _way(t_s: float, lasts_s: float) -> float:
+    """The share of a line that is behind at `t_s`: speed up as a smooth step over RAMP_S, cruise, slow down alike."""
+    if t_s <= 0 or lasts_s <= 0:
+        return 0.0
+    if t_s >= lasts_s:
+        return 1.0
+    if t_s > lasts_s / 2:
+        return 1.0 - _way(lasts_s - t_s, lasts_s)
+    cruise = 1 / (lasts_s - RAMP_S)  # shares a second
+    if t_s >= RAMP_S:
+        return cruise * (t_s - RAMP_S / 2)
+    u = t_s / RAMP_S
+    return cruise * RAMP_S * u * u * u * (1 - u / 2)
+
+
 def _wrap(angle_rad: Array) -> Array:
     return (angle_rad + np.pi) % (2 * np.pi) - np.pi
 
@@ -128,11 +142,11 @@ def lifted(pose: TcpPose, z_m: float) -> TcpPose:
 
 
 def via_travel(start: TcpPose, goal: TcpPose, travel_z_m: float) -> list[Line]:
-    """Up to travel height (or the higher of both ends), across, down to the goal: nothing on the table is swept."""
-    high = max(travel_z_m, start.xyz_m[2], goal.xyz_m[2])
+    """Up to travel height, across at or above it, down to the goal: nothing on the table is swept."""
     if np.linalg.norm(goal.xyz_m[:2] - start.xyz_m[:2]) < 0.005:
         return [Line(goal)]
-    return [Line(lifted(start, high)), Line(lifted(goal, high)), Line(goal)]
+    rise, fall = (lifted(pose, max(travel_z_m, float(pose.xyz_m[2]))) for pose in (start, goal))
+    return [Line(rise), Line(TcpPose(fall.xyz_m, goal.rpy_rad)), Line(goal)]
 
 
 def stop(plan: Planned, velocity: Array) -> tuple[NDArray[np.float16], NDArray[np.float16]]:

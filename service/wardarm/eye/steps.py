@@ -159,7 +159,7 @@ class StepMachine:
                 raise StepEnded(
                     StepState.FAILED if self.report.first_motion_ns else StepState.REFUSED,
                     f"not finished within eye.step_timeout_s = {self.config.eye.step_timeout_s:.0f} s"
-                    + (f"; last: {self.report.reason}" if self.report.reason else ""),
+                    + (f"; last: {last}" if (last := self.follower.last_refusal or self.report.reason) else ""),
                 )
             next(self._run)
         except StopIteration:
@@ -182,6 +182,8 @@ class StepMachine:
         self._run = self._flow = None
 
     def _end(self, state: StepState, reason: str) -> None:
+        if state is StepState.DONE:
+            self._run = self._flow = None  # it stands where it should
         self._drop()
         self.report.state, self.report.reason = state, reason
         if state is StepState.DONE:
@@ -295,7 +297,8 @@ class StepMachine:
 
     def _closed_on_nothing(self) -> bool:
         s = self.motion.status
-        closed = float(s["grip_target"]) <= contract.GRIP_CLOSED and int(s["grip_moving"]) == 0
+        told = 0 <= float(s["grip_target"]) <= contract.GRIP_CLOSED  # -1: nothing was commanded yet
+        closed = told and int(s["grip_moving"]) == 0
         if not closed or self.motion.holding is not Holding.NO:
             self._closed_since_ns = 0
             return False

@@ -24,6 +24,7 @@ class BlockWatch:
     def __init__(self, kind: BlockKind, prefix: str, process: ProcessId | None = None) -> None:
         self._kind, self._prefix, self._process = kind, prefix, process
         self._reader: ring.Reader | None = None
+        self._slot: ring.Slot | None = None
         self._next_look_s = 0.0
         self.replaced_count = 0  # how often another file took this one's place
 
@@ -32,7 +33,7 @@ class BlockWatch:
         if now >= self._next_look_s:
             self._next_look_s = now + _REOPEN_S
             if self._reader is not None and self._reader.replaced():
-                self._reader = None
+                self._reader = self._slot = None
                 self.replaced_count += 1
             if self._reader is None:
                 try:
@@ -42,8 +43,13 @@ class BlockWatch:
         return self._reader
 
     def latest(self) -> ring.Slot | None:
+        """The newest payload; the same object until there is a newer one."""
         reader = self.reader()
-        return reader.latest() if reader is not None else None
+        if reader is None:
+            self._slot = None
+        elif self._slot is None or reader.generation != self._slot.generation:
+            self._slot = reader.latest()
+        return self._slot
 
 
 @dataclass(frozen=True, slots=True)

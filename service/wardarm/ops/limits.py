@@ -79,9 +79,7 @@ def _rotation(vector: Array) -> Array:
 def _turn_vectors(rotation: Array) -> Array:
     """Rotation from each sample to the next as a vector in base (N-1,3), rad. Small angles by construction."""
     step = rotation[1:] @ np.swapaxes(rotation[:-1], 1, 2)
-    vector = np.stack(
-        [step[:, 2, 1] - step[:, 1, 2], step[:, 0, 2] - step[:, 2, 0], step[:, 1, 0] - step[:, 0, 1]], 1
-    )
+    vector = np.stack([step[:, 2, 1] - step[:, 1, 2], step[:, 0, 2] - step[:, 2, 0], step[:, 1, 0] - step[:, 0, 1]], 1)
     return np.asarray(vector / 2)
 
 
@@ -93,8 +91,8 @@ def motion(samples: NDArray[Any], arm: Arm, cycle_s: float = CYCLE_S) -> Motion:
     gap = np.abs(np.diff(t) - cycle_s) > 0.25 * cycle_s
     bad = np.zeros(len(t), bool)  # a difference over up to 4 samples that touches a gap
     for k in range(-2, 3):
-        at = np.flatnonzero(gap) + 1 + k
-        bad[at[(at >= 0) & (at < len(t))]] = True
+        near = np.flatnonzero(gap) + 1 + k
+        bad[near[(near >= 0) & (near < len(t))]] = True
 
     def derivatives(x: Array) -> tuple[Array, Array, Array]:
         v, a, j = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
@@ -112,12 +110,23 @@ def motion(samples: NDArray[Any], arm: Arm, cycle_s: float = CYCLE_S) -> Motion:
     w, wa, _ = derivatives(omega)
     turn_a, turn_j = w, wa  # first and second derivative of the angular velocity
     omega[bad] = 0
-    norm = lambda x: np.linalg.norm(x, axis=1)  # noqa: E731
     ramping = np.asarray(samples["output_int_register_12"]) == RAMPING
     stop = ramping.copy()
     for at in np.flatnonzero(ramping[:-1] & ~ramping[1:]):
         stop[at : at + _SETTLE_SAMPLES] = True
-    return Motion(t, joint, (norm(tv), norm(ta), norm(tj)), (norm(omega), norm(turn_a), norm(turn_j)), position, stop, int(gap.sum()))
+    return Motion(
+        t,
+        joint,
+        (_norm(tv), _norm(ta), _norm(tj)),
+        (_norm(omega), _norm(turn_a), _norm(turn_j)),
+        position,
+        stop,
+        int(gap.sum()),
+    )
+
+
+def _norm(x: Array) -> Array:
+    return np.asarray(np.linalg.norm(x, axis=1))
 
 
 def ratios(m: Motion, profile: LimitProfile) -> Ratios:

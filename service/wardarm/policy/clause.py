@@ -10,6 +10,9 @@ from wardarm.policy.refusal import Refusal, refuse
 
 # Of several verbs in one clause the first in this order says what it is ("pick it up and put it back").
 _ORDER = ("put_back", "set_down", "pour", "put", "fetch", "park", "home", "weak")
+# "pick it up and put it there" and "put the cup back" are one step: the later verb says which.
+_TAKES_OVER = {("fetch", "put"), ("fetch", "put_back"), ("fetch", "set_down"), ("put", "put_back")}
+_FIRST_PERSON = ("i", "my", "我", "我们")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Mention:
 
 @dataclass
 class Clause:
-    """`verb`: a row of the verbs' table or ''. `left_over`: words in no table. `moved_first`: an object was named before the verb."""
+    """`verb`: a row of the verbs' table or ''. `left_over`: words in no table. `moved_first`: an object was named before
+    the verb. `first_person`: the speaker speaks of himself."""
 
     verb: str = ""
     mentions: list[Mention] = field(default_factory=list)
@@ -55,6 +59,7 @@ class Clause:
     hand: bool = False
     care: bool = False
     moved_first: bool = False
+    first_person: bool = False
     drink: str = ""
     choice: str = ""
 
@@ -83,6 +88,8 @@ def clauses(words: Sequence[Word]) -> list[Clause]:
         else:
             parts[-1].append(word)
     found = [c for part in parts for piece in _pieces(part) if _speaks(c := _clause(piece))]
+    if any(c.verb and c.mentions for c in found):  # "I'd like a drink, bring me the cup"
+        found = [c for c in found if not (c.verb == "weak" and c.drink and not c.mentions)]
     return _joined(found)
 
 
@@ -92,9 +99,9 @@ def _speaks(clause: Clause) -> bool:
         clause.mentions or clause.unknown_objects or clause.unknown_colors or clause.drink
     ):
         return False
-    if clause.verb in ("park", "home") and clause.left_over:
-        return False
-    return bool(clause.verb or clause.mentions)
+    if clause.verb in ("park", "home") and (clause.left_over or clause.first_person):
+        return False  # "I want to go home" is not about the arm
+    return bool(clause.verb or any(m.kind for m in clause.mentions) or clause.unknown_objects)
 
 
 def _pieces(part: Sequence[Word]) -> list[Sequence[Word]]:
@@ -109,7 +116,7 @@ def _pieces(part: Sequence[Word]) -> list[Sequence[Word]]:
             named_since = True
         if word.category != "verbs" or word.value == "weak":
             continue
-        takes_over = current == "fetch" and word.value in ("put", "put_back", "set_down")
+        takes_over = (current, word.value) in _TAKES_OVER
         ended = current == "pour" or (named_since and not takes_over)  # pouring needs no object of its own
         if current and word.value != current and ended:
             cuts.append(_start(part, at))
@@ -133,6 +140,7 @@ def _clause(words: Sequence[Word]) -> Clause:
     color = place = Word("", "", "")
     pointed = ""  # a "that" or 那个 which may belong to a noun behind it
     for word in words:
+        clause.first_person |= word.text in _FIRST_PERSON or word.value == "weak"
         match word.category, word.value:
             case "verbs", value:
                 if value != "weak" and clause.mentions and not [v for v in verbs if v != "weak"]:

@@ -155,7 +155,8 @@ class CommandKind(IntEnum):
 def _struct(fields: list[tuple[Any, ...]]) -> np.dtype[np.void]:
     """A C-aligned dtype, padded to a multiple of 64 bytes (alignas(64))."""
     base = np.dtype(fields, align=True)
-    assert base.fields is not None and base.names is not None
+    assert base.fields is not None
+    assert base.names is not None
     return np.dtype(
         {
             "names": list(base.names),
@@ -181,7 +182,9 @@ SLOT_HEADER = _struct(
     ]
 )  # fmt: skip
 POINT = np.dtype([(n, "<f4") for n in ("x_mm", "y_mm", "z_mm", "roll_deg", "pitch_deg", "yaw_deg")])
-KNOT = np.dtype([("t_s", "<f8"), ("q_rad", "<f8", DOF), ("qd_rad_s", "<f8", DOF), ("qdd_rad_s2", "<f8", DOF), ("grip", "<f8")])
+KNOT = np.dtype(
+    [("t_s", "<f8"), ("q_rad", "<f8", DOF), ("qd_rad_s", "<f8", DOF), ("qdd_rad_s2", "<f8", DOF), ("grip", "<f8")]
+)
 RAW_CHUNK = _struct(
     [
         ("id", "<u8"), ("step_seq", "<u8"), ("plan_epoch", "<u8"), ("frame_number", "<u8"), ("capture_ns", "<u8"),

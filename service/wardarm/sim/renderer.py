@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 D455_GROUPS = (0, 2, 4)
 DRESSED_GROUPS = (0, 1, 2)
-DRESSED_LIGHT = (0.34, 0.62)
-"""(ambient added, share of the lamps) for the dressed views: white walls give light back. The D455's picture has the
-lamps alone: so it was trained."""
+DRESSED_AMBIENT = 0.34
+"""Light that a room's white walls give back, for the dressed views. The D455's picture has none: so it was trained."""
+_LAMPS_GIVE = 1.1
+"""What the walls give back the lamps have less of, so that nothing white is blown out."""
 _HEADLIGHT_AMBIENT = 0.1  # MuJoCo's default
 
 
@@ -69,10 +70,10 @@ class View:
         height: int,
         groups: Sequence[int],
         shadows: bool = False,
-        light: tuple[float, float] = (0.0, 1.0),
+        ambient: float = 0.0,
     ) -> None:
-        """`light`: what is added to the light that comes from everywhere, 0..1, and the lamps' share."""
-        self.renderer, self.width, self.height, self._light = renderer, width, height, light
+        """`ambient`: how much of the light comes from everywhere instead of from the lamps, 0..0.9."""
+        self.renderer, self.width, self.height, self._ambient = renderer, width, height, ambient
         model = renderer.model
         self._camera = mujoco.MjvCamera()
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
@@ -94,13 +95,12 @@ class View:
         mujoco.mjv_updateScene(
             r.model, data, self._option, self._perturb, self._camera, mujoco.mjtCatBit.mjCAT_ALL, self._scene
         )
-        ambient, share = self._light
-        if ambient:
+        if self._ambient:
             lamps = self._scene.lights[: self._scene.nlight]
             headlight = np.asarray(lamps[0].ambient)
-            lamps[0].ambient[:] = headlight * (1 + ambient / _HEADLIGHT_AMBIENT)  # follows the room's brightness
+            lamps[0].ambient[:] = headlight * (1 + self._ambient / _HEADLIGHT_AMBIENT)  # dims with the room
             for lamp in lamps:
-                lamp.diffuse[:] = np.asarray(lamp.diffuse) * share
+                lamp.diffuse[:] = np.asarray(lamp.diffuse) * (1 - _LAMPS_GIVE * self._ambient)
         mujoco.mjr_render(self._rect, self._scene, r.context)
         mujoco.mjr_readPixels(self._rgb, self._depth if depth else None, self._rect, r.context)
         return self.rgb

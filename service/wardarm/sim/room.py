@@ -12,7 +12,6 @@ import argparse
 import os
 import signal
 import sys
-import time
 
 import cv2
 
@@ -23,13 +22,13 @@ from wardarm.sim.room_views import ROOM_HEIGHT, ROOM_VIEWS, ROOM_WIDTH
 
 def stream(prefix: str, name: str, width: int, height: int, fps: float) -> None:
     """Write frames to stdout for ever."""
-    feed, parent, next_s = PictureFeed(prefix, f"room_{name}"), os.getppid(), 0.0
+    feed, parent, sent_ns = PictureFeed(prefix, f"room_{name}"), os.getppid(), 0
+    apart_ns = round(0.7e9 / fps)  # pictures jitter: one that is a little early is not too many
     while os.getppid() == parent:
         picture = feed.next(0.5, 0.01)
-        now = time.monotonic()
-        if picture is None or now < next_s:
+        if picture is None or picture.stamp_ns - sent_ns < apart_ns:
             continue
-        next_s = max(next_s + 1 / fps, now) - 0.2 / fps  # do not drop a frame for a little jitter
+        sent_ns = picture.stamp_ns
         frame = picture.pixels.reshape(ROOM_HEIGHT, ROOM_WIDTH)
         if (height, width) != frame.shape:
             frame = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA).astype(frame.dtype)

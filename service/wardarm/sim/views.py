@@ -34,6 +34,8 @@ _COLOR_NOISE, _ROOM_NOISE = 1.5, 2.0
 """Standard deviation of the sensor noise, grey levels of 255."""
 _DEPTH_STEP = 2
 """Depth is drawn at full size and handed on at every second pixel: a real D455's depth is no finer."""
+_DEPTH_MAX_M = 20.0
+"""Further than this a D455 gives 0: nothing known."""
 
 
 class Noise:
@@ -62,7 +64,12 @@ class Views:
         self._d455 = renderer.View(self._renderer, "d455", D455_WIDTH, D455_HEIGHT, renderer.D455_GROUPS)
         self._rooms = [
             renderer.View(
-                self._renderer, v.name, ROOM_WIDTH, ROOM_HEIGHT, renderer.DRESSED_GROUPS, light=renderer.DRESSED_LIGHT
+                self._renderer,
+                v.name,
+                ROOM_WIDTH,
+                ROOM_HEIGHT,
+                renderer.DRESSED_GROUPS,
+                ambient=renderer.DRESSED_AMBIENT,
             )
             for v in ROOM_VIEWS
         ]
@@ -87,7 +94,8 @@ class Views:
         slot = self.d455_block.slot()
         color = slot[: pixels * 3].reshape(D455_HEIGHT, D455_WIDTH, 3)
         self._color_noise.add(np.ascontiguousarray(rgb), color)
-        depth_mm = np.minimum(self._d455.depth_m(_DEPTH_STEP) * 1000 + 0.5, 65535).astype(np.uint16)
+        depth_m = self._d455.depth_m(_DEPTH_STEP)
+        depth_mm = np.where(depth_m < _DEPTH_MAX_M, depth_m * 1000 + 0.5, 0).astype(np.uint16)
         depth = slot[pixels * 3 :].view(np.uint16).reshape(D455_HEIGHT, D455_WIDTH)
         cv2.resize(depth_mm, (D455_WIDTH, D455_HEIGHT), dst=depth, interpolation=cv2.INTER_NEAREST)
         self.d455_block.publish(stamp_ns)

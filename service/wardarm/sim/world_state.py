@@ -132,7 +132,11 @@ def wait_for(prefix: str, timeout_s: float = 60.0) -> WorldReader:
             reader = WorldReader(prefix)
             if reader.latest() is not None and reader.writer_alive():
                 return reader
-        except (FileNotFoundError, ValueError):  # not there yet, or of no size yet
+        except (
+            FileNotFoundError,
+            ValueError,
+            ring.BlockForeign,
+        ):  # not there yet, of no size yet, or another version's
             pass
         if time.monotonic() > end:
             raise TimeoutError(f"{path(prefix)}: no living world state in {timeout_s:.0f} s; is 'wardarm sim' running?")

@@ -87,7 +87,7 @@ class TaskServiceServicer:
         """Start a task. The same request_id and body again returns the same task and moves nothing, also after a restart.
         Errors: LEASE_STALE, HOLD_ACTIVE, TASK_ACTIVE, CONTROLLER_NOT_NORMAL, REQUEST_EXPIRED, REQUEST_ID_REUSED
         (ALREADY_EXISTS), INSTRUCTION_TOO_LONG, EMPTY, NO_VERB, NO_OBJECT, UNRELATED, AMBIGUOUS, UNKNOWN_OBJECT,
-        UNKNOWN_COLOR, NEGATED, STOP_REQUESTED (INVALID_ARGUMENT).
+        UNKNOWN_COLOR, NEGATED, NOT_A_REQUEST, STOP_REQUESTED (INVALID_ARGUMENT).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

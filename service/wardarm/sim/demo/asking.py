@@ -20,6 +20,7 @@ from wardarm.v1 import task_pb2
 
 CLIENT = "wardarm demo"
 REST_DEADLINE_S = 6.0
+HELD_PATIENCE_S = 12.0
 
 
 @dataclass
@@ -54,15 +55,14 @@ def say(config: Config, instruction: str, deadline_s: float, console: Console) -
     with Client(config.api.address, config.api.stop_address, name=CLIENT) as client:
         info = client.info().model
         outcome = Outcome("REFUSED", model={"name": info.name, "sha256": info.sha256})
-        late = threading.Timer(deadline_s, lambda: client.stop(f"the demonstration's {deadline_s:.0f} s were over"))
-        late.daemon = True
-        late.start()
+        patience = _Patience(client, deadline_s)
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         try:
             with Progress(*columns, console=console, transient=True) as bar:
                 row = bar.add_task("asking", total=1.0)
 
                 def show(event: Any) -> None:
+                    patience.seen(event)
                     words = _name(task_pb2.StepState, event.step_state, "STEP_STATE_").lower().replace("_", " ")
                     bar.update(row, completed=event.fraction, description=f"{words}: {event.text_en}"[:70])
 
@@ -85,9 +85,37 @@ def say(config: Config, instruction: str, deadline_s: float, console: Console) -
                 for s in task.steps
             ]
         finally:
-            late.cancel()
+            patience.end()
         outcome.at_rest = _wait_for_rest(client)
         return outcome
+
+
+class _Patience:
+    """Stops a task that takes too long, or that is held with nobody there to say that it may go on."""
+
+    def __init__(self, client: Client, deadline_s: float) -> None:
+        self._client = client
+        self._held: threading.Timer | None = None
+        self._late = self._timer(deadline_s, f"the demonstration's {deadline_s:.0f} s were over")
+
+    def _timer(self, after_s: float, why: str) -> threading.Timer:
+        timer = threading.Timer(after_s, lambda: self._client.stop(why))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def seen(self, event: Any) -> None:
+        held = event.state == task_pb2.TASK_STATE_HELD
+        if held and self._held is None:
+            self._held = self._timer(HELD_PATIENCE_S, f"held, and nobody resumed: {event.text_en}")
+        elif not held and self._held is not None:
+            self._held.cancel()
+            self._held = None
+
+    def end(self) -> None:
+        for timer in (self._late, self._held):
+            if timer is not None:
+                timer.cancel()
 
 
 def _wait_for_rest(client: Client) -> bool:

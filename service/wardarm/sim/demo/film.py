@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,13 @@ class Stage:
         self.gl = renderer.Renderer(self.world.model)
         self.eye = renderer.View(self.gl, "d455", width, height, renderer.D455_GROUPS)
         self.room = renderer.View(
-            self.gl, FILM_VIEW.name, width, height, renderer.DRESSED_GROUPS, shadows=True, ambient=renderer.DRESSED_AMBIENT
+            self.gl,
+            FILM_VIEW.name,
+            width,
+            height,
+            renderer.DRESSED_GROUPS,
+            shadows=True,
+            ambient=renderer.DRESSED_AMBIENT,
         )
         self.width, self.height = width, height
         self._scene_id = -1
@@ -91,7 +98,9 @@ class Stage:
         local = (np.asarray(xyz_mm, float) * 1e-3 - d.cam_xpos[camera]) @ d.cam_xmat[camera].reshape(3, 3)
         focal = 0.5 * self.height / np.tan(np.radians(self.world.model.cam_fovy[camera]) / 2)
         depth = np.maximum(-local[:, 2], 0.05)
-        return np.stack([self.width / 2 + focal * local[:, 0] / depth, self.height / 2 - focal * local[:, 1] / depth], 1)
+        return np.stack(
+            [self.width / 2 + focal * local[:, 0] / depth, self.height / 2 - focal * local[:, 1] / depth], 1
+        )
 
     def _with_path(self, picture: Picture, moment: Moment) -> Picture:
         if moment.path is None:
@@ -102,7 +111,7 @@ class Stage:
         for x, y in self._pixels(moment.path.raw[::3, :3]):
             draw.ellipse([x - 2, y - 2, x + 2, y + 2], fill=(255, 255, 255, 150))
         points = [(float(x), float(y)) for x, y in self._pixels(moment.path.points[:, :3])]
-        for k, (a, b) in enumerate(zip(points, points[1:], strict=False)):
+        for k, (a, b) in enumerate(pairwise(points)):
             draw.line([a, b], fill=(*color, 255 - 3 * k), width=4)
         x, y = points[-1]
         draw.ellipse([x - 6, y - 6, x + 6, y + 6], outline=(*color, 255), width=3)
@@ -131,13 +140,29 @@ def _bar(instruction: str, moment: Moment, width: int) -> Picture:
     image = Image.new("RGB", (width, BAR), INK)
     draw = ImageDraw.Draw(image)
     draw.text((28, BAR // 2), f"“{instruction}”", font=font(30), fill=PALE, anchor="lm")
-    draw.text((width - 28, BAR // 2 - 16), _PHASES.get(moment.phase, moment.phase), font=font(26), fill=TEAL, anchor="rm")
-    draw.text((width - 28, BAR // 2 + 20), f"{moment.t_s:4.1f} s · simulated bedside", font=font(18), fill=(150, 165, 175), anchor="rm")
-    draw.text((width // 2 + 20, BAR // 2), "line: path predicted by the policy (amber: scripted)", font=font(18), fill=(150, 165, 175), anchor="lm")
+    draw.text(
+        (width - 28, BAR // 2 - 16), _PHASES.get(moment.phase, moment.phase), font=font(26), fill=TEAL, anchor="rm"
+    )
+    draw.text(
+        (width - 28, BAR // 2 + 20),
+        f"{moment.t_s:4.1f} s · simulated bedside",
+        font=font(18),
+        fill=(150, 165, 175),
+        anchor="rm",
+    )
+    draw.text(
+        (width // 2 + 20, BAR // 2),
+        "line: path predicted by the policy (amber: scripted)",
+        font=font(18),
+        fill=(150, 165, 175),
+        anchor="lm",
+    )
     return np.asarray(image)
 
 
-def film(out: Path, shown: Sequence[Moment], instruction: str, progress: Callable[[float], None] = lambda _f: None) -> None:
+def film(
+    out: Path, shown: Sequence[Moment], instruction: str, progress: Callable[[float], None] = lambda _f: None
+) -> None:
     """Write `out` (H.264, yuv420p)."""
     stage = Stage()
     with av.open(str(out), "w") as container:
@@ -169,8 +194,18 @@ def four_moments(out: Path, shown: Sequence[Moment], instruction: str, verdict: 
         picture = Image.fromarray(eye if k == 0 else room)
         inset = Image.fromarray(room if k == 0 else eye).resize((width // 3, height // 3), Image.Resampling.LANCZOS)
         picture.paste(inset, (width - inset.width - 12, 12))
-        ImageDraw.Draw(picture).rectangle([width - inset.width - 13, 11, width - 12, 12 + inset.height], outline=(255, 255, 255), width=2)
-        ImageDraw.Draw(picture).text((18, height - 18), f"{title}  {moment.t_s:.1f} s", font=font(28), fill=PALE, anchor="ls", stroke_width=3, stroke_fill=INK)
+        ImageDraw.Draw(picture).rectangle(
+            [width - inset.width - 13, 11, width - 12, 12 + inset.height], outline=(255, 255, 255), width=2
+        )
+        ImageDraw.Draw(picture).text(
+            (18, height - 18),
+            f"{title}  {moment.t_s:.1f} s",
+            font=font(28),
+            fill=PALE,
+            anchor="ls",
+            stroke_width=3,
+            stroke_fill=INK,
+        )
         sheet.paste(picture, (gap + k % 2 * (width + gap), head + gap + k // 2 * (height + gap)))
     sheet.save(out)
     stage.close()
@@ -187,4 +222,9 @@ def _pick(world: World, shown: Sequence[Moment]) -> list[tuple[str, Moment]]:
     last = closed[-1] if closed else 2 * len(shown) // 3
     carry = (grasp + last) // 2
     end = min(len(shown) - 1, last + 3 * FPS) if closed else len(shown) - 1
-    return [("sees and predicts", shown[first_path]), ("grasps", shown[grasp]), ("carries", shown[carry]), ("has set it down", shown[end])]
+    return [
+        ("sees and predicts", shown[first_path]),
+        ("grasps", shown[grasp]),
+        ("carries", shown[carry]),
+        ("has set it down", shown[end]),
+    ]

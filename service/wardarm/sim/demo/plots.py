@@ -23,7 +23,9 @@ def trajectory(motion: Motion, profile: LimitProfile, ratios: Ratios, title: str
     first, last = (int(moving[0]), int(moving[-1])) if len(moving) else (0, len(motion.t_s) - 1)
     part = slice(max(0, first - 250), last + 250)
     t = motion.t_s[part] - motion.t_s[first]
-    plt.rcParams.update({"font.family": ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP"], "axes.edgecolor": GRID})
+    plt.rcParams.update(
+        {"font.family": ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP"], "axes.edgecolor": GRID}
+    )
     figure, axes = plt.subplots(4, 1, figsize=(11, 10), sharex=True, constrained_layout=True)
     for k, name in enumerate("xyz"):
         axes[0].plot(t, motion.position_m[part, k] * 1e3, color=LINES[k], lw=1.4, label=name)
@@ -45,6 +47,11 @@ def trajectory(motion: Motion, profile: LimitProfile, ratios: Ratios, title: str
     for axis in axes:
         axis.grid(color=GRID, lw=0.7)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"{title}\nlargest value / limit: {ratios.plan:.3f} planned" + (f", {ratios.stop:.3f} in a stop" if ratios.stop else ""), fontsize=12, color=INK)
+    figure.suptitle(
+        f"{title}\nlargest value / limit: {ratios.plan:.3f} planned"
+        + (f", {ratios.stop:.3f} in a stop" if ratios.stop else ""),
+        fontsize=12,
+        color=INK,
+    )
     figure.savefig(out, dpi=110)
     plt.close(figure)

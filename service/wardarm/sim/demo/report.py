@@ -133,18 +133,29 @@ def table(result: Result, figures: dict[str, Any], console: Console) -> None:
     grid.add_row("result", "[green]done[/]" if figures["success"] else f"[red]{figures['reason']}[/]")
     grid.add_row("physics", figures["physics"])
     for step in figures["steps"]:
-        grid.add_row(f"step: {step['kind']}", f"{step['state']}" + (f": {step['reason']}" if step.get("reason") else ""))
+        grid.add_row(
+            f"step: {step['kind']}", f"{step['state']}" + (f": {step['reason']}" if step.get("reason") else "")
+        )
     row = figures["limits"]
     if row["max_ratio"] is not None:
-        grid.add_row(f"largest value / limit ({row['profile']})", f"{row['plan']:.3f} planned, {row['stop']:.3f} in stops ({row['which']})")
+        grid.add_row(
+            f"largest value / limit ({row['profile']})",
+            f"{row['plan']:.3f} planned, {row['stop']:.3f} in stops ({row['which']})",
+        )
     cycles = figures["permit_cycles"]
     if cycles["edge_to_accept"] is not None:
-        grid.add_row("PWM edge → permit → motion", f"{cycles['edge_to_accept']} + {cycles['accept_to_motion']} controller cycles of 2 ms")
+        grid.add_row(
+            "PWM edge → permit → motion",
+            f"{cycles['edge_to_accept']} + {cycles['accept_to_motion']} controller cycles of 2 ms",
+        )
     if figures["frame_to_first_motion_ms"]:
         grid.add_row("frame → first motion", f"{figures['frame_to_first_motion_ms']:.0f} ms")
     grid.add_row("ms p50 / p99", ", ".join(f"{k} {_ms(v)}" for k, v in figures["latency_ms"].items()))
     done = figures["trajectories"]
-    grid.add_row("trajectories", f"{done['accepted']} accepted of {done['published']}" + (f"; {done['refusals']}" if done["refusals"] else ""))
+    grid.add_row(
+        "trajectories",
+        f"{done['accepted']} accepted of {done['published']}" + (f"; {done['refusals']}" if done["refusals"] else ""),
+    )
     grid.add_row("processes (CPU s)", ", ".join(f"{k} {v['cpu_s']:.1f}" for k, v in figures["processes"].items()))
     grid.add_row("guard, sim rate", f"{figures['guard']}, {figures['sim_rate']:.2f}")
     grid.add_row("model", f"{figures['model']['name']}, a stand-in for the GR00T contract; everything simulated")

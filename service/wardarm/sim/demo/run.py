@@ -120,7 +120,9 @@ class System:
         configuration.dump(config, file)
         log = (run_dir / "supervisor.log").open("wb")
         command = [sys.executable, "-m", "wardarm.cli", "run", "--config", str(file), "--run-dir", str(run_dir)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
 
     def status(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
@@ -153,7 +155,12 @@ class System:
 
 
 def demo(
-    instruction: str, seed: int, out: Path, film: bool = True, as_json: bool = False, scene_file: Path | None = None,
+    instruction: str,
+    seed: int,
+    out: Path,
+    film: bool = True,
+    as_json: bool = False,
+    scene_file: Path | None = None,
     absent: bool = False,
 ) -> int:
     """Run it. Returns the exit status: 0 only if the physics says so and nothing crossed a limit."""

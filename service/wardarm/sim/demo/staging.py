@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from wardarm.sim.scenes import Scene, SceneObject, sample, scene_for
-from wardarm.training.language import PLACES, Place, Reference, matches
+from wardarm.training.language import PLACES, Reference, matches
 
 _DRAWS = 20_000
 
@@ -21,7 +20,7 @@ def reference(kind: str, color: str, place: str) -> Reference | None:
     """What a step names, in the scene's words; None if it names no piece of tableware."""
     if not kind:
         return None
-    return Reference(kind, color or None, cast(Place, place) if place in PLACES else None)
+    return Reference(kind, color or None, next((p for p in PLACES if p == place), None))
 
 
 def stage(named: Reference | None, seed: int, absent: bool = False) -> tuple[Scene, SceneObject | None]:

@@ -37,7 +37,9 @@ class Seen:
     """What was collected; lists of milliseconds per stage, in order."""
 
     stages_ms: dict[str, list[float]] = field(
-        default_factory=lambda: {k: [] for k in ("camera", "queue", "model", "validate", "plan", "load", "permit_to_motion")}
+        default_factory=lambda: {
+            k: [] for k in ("camera", "queue", "model", "validate", "plan", "load", "permit_to_motion")
+        }
     )
     trajectories: list[SeenTrajectory] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)  # (ns, arm state) at each change
@@ -93,11 +95,10 @@ class Witness:
         if slot is None or not self._new("trajectory", int(slot.data["id"])):
             return
         d, stages = slot.data, self.seen.stages_ms
-        matrix = lambda f: np.stack([d[f][n] for n in d[f].dtype.names], 1)  # noqa: E731
         status = PlanStatus(int(d["status"]))
         self.seen.trajectories.append(
             SeenTrajectory(
-                int(d["id"]), time.monotonic_ns(), int(d["source"]), status, matrix("points"), matrix("raw_points"),
+                int(d["id"]), time.monotonic_ns(), int(d["source"]), status, _matrix(d["points"]), _matrix(d["raw_points"]),
                 ring.text(d["reason"]),
             )
         )  # fmt: skip
@@ -115,7 +116,12 @@ class Witness:
         if self._new("step", int(d["step_seq"]) * 100 + int(d["state"])):
             seen.steps.append((time.monotonic_ns(), int(d["step_seq"]), state))
         if int(d["chunks"]) and self._new("chunk", int(d["step_seq"]) * 100_000 + int(d["chunks"])):
-            for stage, name in (("camera", "camera_ms"), ("queue", "queue_ms"), ("model", "infer_ms"), ("validate", "validate_ms")):
+            for stage, name in (
+                ("camera", "camera_ms"),
+                ("queue", "queue_ms"),
+                ("model", "infer_ms"),
+                ("validate", "validate_ms"),
+            ):
                 seen.stages_ms[stage].append(float(d[name]))
             seen.chunks += 1
         if int(d["first_motion_ns"]) and int(d["first_capture_ns"]) and not seen.frame_to_first_motion_ms:
@@ -136,7 +142,9 @@ class Witness:
             key = f"arm: {RefusalReason(int(d['refusal'])).name.lower()}"
             seen.refusals[key] = seen.refusals.get(key, 0) + 1
         if int(d["first_motion_cycle"]) and self._new("motion", int(d["first_motion_cycle"])):
-            edge, accept, first = (int(d[k]) for k in ("permit_edge_cycle", "permit_accept_cycle", "first_motion_cycle"))
+            edge, accept, first = (
+                int(d[k]) for k in ("permit_edge_cycle", "permit_accept_cycle", "first_motion_cycle")
+            )
             if 0 < edge <= accept <= first:
                 seen.edge_to_accept.append(accept - edge)
                 seen.accept_to_motion.append(first - accept)
@@ -144,6 +152,11 @@ class Witness:
         for hold in d["holds"][: int(d["hold_count"])]:
             if self._new(f"hold {int(hold['seq'])}", 1):
                 seen.holds.append(ring.text(hold["detail"]))
+
+
+def _matrix(points: Any) -> np.ndarray[Any, Any]:
+    """Points of a Trajectory as (64, 6), mm and degrees."""
+    return np.stack([points[name] for name in points.dtype.names], 1)
 
 
 def percentiles(values: list[float]) -> dict[str, float | None]:

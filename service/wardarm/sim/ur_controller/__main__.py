@@ -40,14 +40,18 @@ def _version(text: str) -> list[int]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 0 after a signal, 1 if a port is taken."""
-    parser = argparse.ArgumentParser(prog="wardarm sim ur", description="A simulated UR5e controller that executes URScript.")
+    parser = argparse.ArgumentParser(
+        prog="wardarm sim ur", description="A simulated UR5e controller that executes URScript."
+    )
     parser.add_argument("--address", default="127.0.0.1", help="listen here; use 127.0.0.x for several side by side")
     parser.add_argument("--version", type=_version, default=[5, 21, 0, 0], help="PolyScope version to report (5.x)")
     parser.add_argument("--q", type=_numbers(6), default=list(ELBOW_UP), help="joint positions at the start, rad")  # type: ignore[arg-type]
     parser.add_argument(
         "--tcp", type=_numbers(6), default=[0, 0, 0.1558, 0, 0, -math.pi / 2], help="flange to TCP, m and rotation vector"  # type: ignore[arg-type]
     )  # fmt: skip
-    parser.add_argument("--pwm", default=None, metavar="PATH", help="datagram socket for PWM edges (gate.output unix:PATH)")
+    parser.add_argument(
+        "--pwm", default=None, metavar="PATH", help="datagram socket for PWM edges (gate.output unix:PATH)"
+    )
     parser.add_argument("--pwm-pin", type=int, default=8, help="digital input the PWM is wired to")
     parser.add_argument("--lag-ms", type=float, default=34.0, help="how far the joints lag behind their target")
     args = parser.parse_args(argv)
@@ -67,7 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"wardarm sim ur: {e.strerror or e}", file=sys.stderr)
         return 1
     with server:
-        print(f"simulated UR5e on {args.address}: RTDE 30004, dashboard 29999, scripts 30001-30003, gripper 63352, control 30100", flush=True)
+        print(
+            f"simulated UR5e on {args.address}: RTDE 30004, dashboard 29999, scripts 30001-30003, gripper 63352, control 30100",
+            flush=True,
+        )
         run_realtime(controller, server, lambda: fingers.step(CYCLE_S), lambda: bool(ended))
     return 0
 

@@ -104,7 +104,9 @@ class Service:
 class Acceptor:
     """The listening socket of a service. Raises OSError (address in use) when it cannot bind."""
 
-    def __init__(self, address: str, service: Service, selector: selectors.BaseSelector, refuse: Callable[[], bool]) -> None:
+    def __init__(
+        self, address: str, service: Service, selector: selectors.BaseSelector, refuse: Callable[[], bool]
+    ) -> None:
         self.service, self.selector, self.refuse = service, selector, refuse
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -112,7 +114,9 @@ class Acceptor:
             self.socket.bind((address, service.port))
         except OSError as e:
             self.socket.close()
-            raise OSError(e.errno, f"{address}:{service.port}: {e.strerror}; is another simulated controller running?") from e
+            raise OSError(
+                e.errno, f"{address}:{service.port}: {e.strerror}; is another simulated controller running?"
+            ) from e
         self.socket.listen(8)
         self.socket.setblocking(False)
         selector.register(self.socket, selectors.EVENT_READ, self)

@@ -36,12 +36,15 @@ def _on(word: Any) -> bool:
 class ControlPort(Service):
     """`commands`: more commands of the surrounding simulation, name to function of the words that follow."""
 
-    def __init__(self, server: Server, controller: Controller, commands: Mapping[str, Command], port: int = PORT) -> None:
+    def __init__(
+        self, server: Server, controller: Controller, commands: Mapping[str, Command], port: int = PORT
+    ) -> None:
         super().__init__(port)
         self.server, self.controller = server, controller
         self.commands: dict[str, Command] = {
             "inject": self.inject, "state": self.state, "log": self.log, "pwm": self.pwm, "digital": self.digital,
-            "slider": self.slider, "remote": self.remote, "variables": self.variables, "help": self.help, **commands,
+            "slider": self.slider, "place": self.place, "remote": self.remote, "variables": self.variables,
+            "help": self.help, **commands,
         }  # fmt: skip
 
     def received(self, link: Connection) -> None:
@@ -74,7 +77,8 @@ class ControlPort(Service):
             "safety_mode": c.safety.mode.name, "reason": c.safety.reason, "runtime": c.slot.runtime.name,
             "program": c.slot.name, "last_error": c.slot.last_error, "q": list(c.state.q), "qd": list(c.state.qd),
             "target_q": list(c.servo.q), "speed_scaling": c.scale, "payload_kg": c.payload_kg,
-            "sim_rate": self.server.sim_rate, "output_ints": c.output_ints[12:23], "output_doubles": c.output_doubles[12:15],
+            "sim_rate": self.server.sim_rate, "output_ints": c.output_ints[12:20],
+            "output_doubles": c.output_doubles[12:20],
         }  # fmt: skip
 
     def log(self, count: Any = 50) -> dict[str, Any]:
@@ -85,7 +89,9 @@ class ControlPort(Service):
         program = self.controller.slot.program
         return {"variables": program.variables() if program is not None else {}}
 
-    def pwm(self, pin: Any, on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None) -> dict[str, Any]:
+    def pwm(
+        self, pin: Any, on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
+    ) -> dict[str, Any]:
         stamp = time.monotonic_ns() if t_ns is None else int(t_ns)
         news = self.controller.pwm(int(pin), _on(on), stamp, float(frequency_hz), float(duty_percent))
         return {"ok": True, "news": news, "cycle": self.controller.cycle}
@@ -100,6 +106,13 @@ class ControlPort(Service):
         if not 0.0 <= value <= 1.0:
             raise ValueError(f"slider {value}: outside [0, 1]")
         self.controller.slider = value
+
+    def place(self, *q: Any) -> None:
+        if len(q) != 6:
+            raise ValueError(f"place needs 6 joint positions in rad, not {len(q)}")
+        c = self.controller
+        c.stop_program()
+        c.move_by_hand([float(v) - now for v, now in zip(q, c.state.q, strict=True)])
 
     def remote(self, on: Any) -> None:
         self.controller.remote = _on(on)

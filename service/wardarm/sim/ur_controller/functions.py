@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def _public(part: object) -> dict[str, Callable[..., Any]]:
-    return {name: getattr(part, name) for name in dir(part) if not name.startswith("_") and callable(getattr(part, name))}
+    return {
+        name: getattr(part, name) for name in dir(part) if not name.startswith("_") and callable(getattr(part, name))
+    }
 
 
 class FunctionTable:

@@ -188,10 +188,14 @@ class IoFunctions:
     def zero_ftsensor(self) -> None:
         pass
 
-    def enable_external_ft_sensor(self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None) -> None:
+    def enable_external_ft_sensor(
+        self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None
+    ) -> None:
         pass
 
-    def ft_rtde_input_enable(self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None) -> None:
+    def ft_rtde_input_enable(
+        self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None
+    ) -> None:
         pass
 
     def tool_contact(self, direction: Any = None) -> int:
@@ -229,7 +233,9 @@ class IoFunctions:
     def textmsg(self, s1: Any, s2: Any = "") -> None:
         self._c.note("textmsg: " + to_text(s1) + to_text(s2))
 
-    def popup(self, s: Any, title: str = "Popup", warning: bool = False, error: bool = False, blocking: bool = False) -> None:
+    def popup(
+        self, s: Any, title: str = "Popup", warning: bool = False, error: bool = False, blocking: bool = False
+    ) -> None:
         self._c.note(f"popup {title}: {to_text(s)}")
 
     def protective_stop(self) -> None:

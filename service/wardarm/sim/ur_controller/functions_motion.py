@@ -80,7 +80,9 @@ class MotionFunctions:
             self._wait()
 
     # --- servo
-    def servoj(self, q: Any, a: float = 0, v: float = 0, t: float = 0.002, lookahead_time: float = 0.1, gain: float = 300) -> None:
+    def servoj(
+        self, q: Any, a: float = 0, v: float = 0, t: float = 0.002, lookahead_time: float = 0.1, gain: float = 300
+    ) -> None:
         if not 0.03 <= lookahead_time <= 0.2:
             raise ScriptError(f"servoj: lookahead_time {lookahead_time} s is outside [0.03, 0.2]")
         if not 100 <= gain <= 2000:
@@ -125,29 +127,42 @@ class MotionFunctions:
         self.stopj(max(4.0, a))
 
     # --- moves: from rest to rest; blending radii are ignored
-    def _follow(self, distance: float, v: float, a: float, t: float, at: Callable[[float], Sequence[float]]) -> None:
-        c = self._c
+    def _follow(self, distance: float, v: float, a: float, t: float, at: Callable[[float], Sequence[float]]) -> bool:
+        """False if something else (a protective stop) moved the target meanwhile: then the move begins anew from there."""
+        servo = self._c.servo
         if distance < 1e-9:
-            return
+            return True
         total, gone = _profile(distance, v, a)
         rate = total / t if t > 0 else 1.0
         passed = 0.0
         while passed < total:
-            passed = min(total, passed + CYCLE_S * rate * c.scale)
-            c.servo.path(at(gone(passed) / distance))
+            passed = min(total, passed + CYCLE_S * rate * self._c.scale)
+            q = at(gone(passed) / distance)
+            servo.path(q)
             self._wait()
-        c.servo.set(at(1.0))
+            if max(abs(x - y) for x, y in zip(servo.q, q, strict=True)) > 1e-9 and self._c.scale > 0:
+                return False
+        servo.set(at(1.0))
+        return True
 
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0, r: float = 0) -> None:
-        start, goal = list(self._c.servo.q), self._joints(q)
-        distance = max(abs(g - s) for s, g in zip(start, goal, strict=True))
-        self._follow(distance, v, a, t, lambda f: [s + (g - s) * f for s, g in zip(start, goal, strict=True)])
+        goal, arrived = self._joints(q), False
+        while not arrived:
+            start = list(self._c.servo.q)
+            arrived = self._follow(
+                max(abs(g - s) for s, g in zip(start, goal, strict=True)), v, a, t,
+                lambda f, start=start: [s + (g - s) * f for s, g in zip(start, goal, strict=True)],  # type: ignore[misc]
+            )  # fmt: skip
 
     def movel(self, pose: Any, a: float = 1.2, v: float = 0.25, t: float = 0, r: float = 0) -> None:
+        kinematics = self._c.kinematics
+        goal = self._flange(pose) if isinstance(pose, Pose) else kinematics.flange(self._joints(pose))
+        while not self._line(goal, v, a, t):
+            pass
+
+    def _line(self, goal: Frame, v: float, a: float, t: float) -> bool:
         c = self._c
-        start = c.kinematics.flange(c.servo.q)
-        goal = self._flange(pose) if isinstance(pose, Pose) else c.kinematics.flange(self._joints(pose))
-        still = (0.0, 0.0, 0.0)
+        start, still = c.kinematics.flange(c.servo.q), (0.0, 0.0, 0.0)
         turn = rotation_vector(product((*goal[:9], *still), inverse((*start[:9], *still))))
         way = [g - s for s, g in zip(start[9:], goal[9:], strict=True)]
         distance = max(math.hypot(*way), math.hypot(*turn) * _ROTATION_M)
@@ -160,7 +175,7 @@ class MotionFunctions:
             except NoSolution as e:
                 raise ScriptError(str(e)) from e
 
-        self._follow(distance, v, a, t, at)
+        return self._follow(distance, v, a, t, at)
 
     def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
         self.movel(pose, a, v)
@@ -204,7 +219,12 @@ class MotionFunctions:
         return Pose(to_pose(product(self._c.kinematics.flange(self._c.state.q if q is None else q), offset)))
 
     def get_inverse_kin(
-        self, x: Any, qnear: Any = None, maxPositionError: float = 1e-10, maxOrientationError: float = 1e-10, tcp: Any = None
+        self,
+        x: Any,
+        qnear: Any = None,
+        maxPositionError: float = 1e-10,
+        maxOrientationError: float = 1e-10,
+        tcp: Any = None,
     ) -> UrList:
         try:
             return UrList(self._c.kinematics.joints(self._flange(x, tcp), self._c.servo.q if qnear is None else qnear))
@@ -212,7 +232,12 @@ class MotionFunctions:
             raise ScriptError(f"get_inverse_kin: {e}") from e
 
     def get_inverse_kin_has_solution(
-        self, pose: Any, qnear: Any = None, maxPositionError: float = 1e-10, maxOrientationError: float = 1e-10, tcp: Any = None
+        self,
+        pose: Any,
+        qnear: Any = None,
+        maxPositionError: float = 1e-10,
+        maxOrientationError: float = 1e-10,
+        tcp: Any = None,
     ) -> bool:
         try:
             self._c.kinematics.joints(self._flange(pose, tcp), self._c.servo.q if qnear is None else qnear)

@@ -53,10 +53,11 @@ class SocketFunctions:
 
     def _attach(self, program: Program) -> None:
         self._program = program
+        program.at_end.append(self._close)
 
-    def __del__(self) -> None:
-        for link in self._links.values():
-            link.socket.close()
+    def _close(self) -> None:
+        for name in list(self._links):
+            self.socket_close(name)
 
     def _wait(self) -> None:
         assert self._program is not None
@@ -183,7 +184,9 @@ class SocketFunctions:
             return UrList([0] + [float("nan")] * number)
         return UrList([number, *values])
 
-    def socket_read_byte_list(self, number: int, socket_name: str = "socket_0", timeout: float = READ_TIMEOUT_S) -> UrList:
+    def socket_read_byte_list(
+        self, number: int, socket_name: str = "socket_0", timeout: float = READ_TIMEOUT_S
+    ) -> UrList:
         if not 1 <= number <= NUMBERS_MAX:
             raise ScriptError(f"socket_read_byte_list: {number} bytes at once, the limit is {NUMBERS_MAX}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -64,20 +64,35 @@ OUTPUTS: dict[str, tuple[str, str]] = {
     "io_current": ("DOUBLE", "0.0"),
 }
 # Measured by nothing here: they are there, and zero.
-for _name in (
-    "target_current target_moment actual_current_window actual_current_as_torque joint_control_output ft_raw_wrench "
-    "payload_inertia joint_control_modes"
-).split():
+for _name in [
+    "target_current",
+    "target_moment",
+    "actual_current_window",
+    "actual_current_as_torque",
+    "joint_control_output",
+    "ft_raw_wrench",
+    "payload_inertia",
+    "joint_control_modes",
+]:
     OUTPUTS[_name] = ("VECTOR6D", _ZERO["VECTOR6D"])
-for _name in "actual_tool_accelerometer elbow_position elbow_velocity".split():
+for _name in ["actual_tool_accelerometer", "elbow_position", "elbow_velocity"]:
     OUTPUTS[_name] = ("VECTOR3D", _ZERO["VECTOR3D"])
-for _name in (
-    "actual_momentum actual_robot_current standard_analog_input0 standard_analog_input1 tool_analog_input0 "
-    "tool_analog_input1 tool_output_current tool_temperature euromap67_24V_voltage euromap67_24V_current "
-    "collision_detection_ratio time_scale_source"
-).split():
+for _name in [
+    "actual_momentum",
+    "actual_robot_current",
+    "standard_analog_input0",
+    "standard_analog_input1",
+    "tool_analog_input0",
+    "tool_analog_input1",
+    "tool_output_current",
+    "tool_temperature",
+    "euromap67_24V_voltage",
+    "euromap67_24V_current",
+    "collision_detection_ratio",
+    "time_scale_source",
+]:
     OUTPUTS[_name] = ("DOUBLE", "0.0")
-for _name in "analog_io_types tool_mode".split():
+for _name in ["analog_io_types", "tool_mode"]:
     OUTPUTS[_name] = ("UINT32", "0")
 for _i in range(48):
     OUTPUTS[f"output_int_register_{_i}"] = ("INT32", f"c.output_ints[{_i}]")
@@ -121,7 +136,7 @@ def input_reader(names: Sequence[str]) -> tuple[struct.Struct, Callable[[bytes, 
 
     def apply(payload: bytes, c: Controller) -> None:
         flat = layout.unpack_from(payload)
-        values: dict[str, float | tuple[float, ...]] = {}
+        values: dict[str, Any] = {}
         at = 0
         for name, width in zip(names, widths, strict=True):
             values[name] = flat[at] if width == 1 else flat[at : at + width]
@@ -131,32 +146,32 @@ def input_reader(names: Sequence[str]) -> tuple[struct.Struct, Callable[[bytes, 
     return layout, apply
 
 
-def write_inputs(values: dict[str, float | tuple[float, ...]], c: Controller) -> None:
+def write_inputs(values: dict[str, Any], c: Controller) -> None:
     """Take over what an RTDE client wrote."""
     now_s = c.time_s
     for name, value in values.items():
         c.written_s[name] = now_s
         if name.startswith("input_int_register_"):
-            c.input_ints[int(name[19:])] = value  # type: ignore[call-overload]
+            c.input_ints[int(name[19:])] = value
         elif name.startswith("input_double_register_"):
-            c.input_doubles[int(name[22:])] = value  # type: ignore[call-overload]
+            c.input_doubles[int(name[22:])] = value
         elif name.startswith("input_bit_register_"):
             bit = int(name[19:])
             c.input_bits = c.input_bits & ~(1 << bit) | int(bool(value)) << bit
         elif name == "input_bit_registers0_to_31":
-            c.input_bits = c.input_bits & ~0xFFFFFFFF | int(value)  # type: ignore[arg-type]
+            c.input_bits = c.input_bits & ~0xFFFFFFFF | int(value)
         elif name == "input_bit_registers32_to_63":
-            c.input_bits = c.input_bits & ~(0xFFFFFFFF << 32) | int(value) << 32  # type: ignore[arg-type]
+            c.input_bits = c.input_bits & ~(0xFFFFFFFF << 32) | int(value) << 32
         elif name == "external_force_torque":
-            c.external_force = list(value)  # type: ignore[arg-type]
+            c.external_force = list(value)
     if values.get("speed_slider_mask"):
-        c.slider = min(1.0, max(0.0, float(values.get("speed_slider_fraction", c.slider))))  # type: ignore[arg-type]
+        c.slider = min(1.0, max(0.0, float(values.get("speed_slider_fraction", c.slider))))
     for group, shift in (("standard", 0), ("configurable", 8), ("tool", 16)):
-        mask = int(values.get(f"{group}_digital_output_mask", 0))  # type: ignore[arg-type]
+        mask = int(values.get(f"{group}_digital_output_mask", 0))
         if mask:
-            bits = int(values.get(f"{group}_digital_output", 0)) & mask  # type: ignore[arg-type]
+            bits = int(values.get(f"{group}_digital_output", 0)) & mask
             c.digital_out = c.digital_out & ~(mask << shift) | bits << shift
-    analog = int(values.get("standard_analog_output_mask", 0))  # type: ignore[arg-type]
+    analog = int(values.get("standard_analog_output_mask", 0))
     for i in range(2):
         if analog >> i & 1:
-            c.analog_out[i] = float(values.get(f"standard_analog_output_{i}", 0.0))  # type: ignore[arg-type]
+            c.analog_out[i] = float(values.get(f"standard_analog_output_{i}", 0.0))

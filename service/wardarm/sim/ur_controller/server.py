@@ -53,7 +53,11 @@ class _PwmSocket:
                 try:
                     edge = json.loads(data)
                     self.controller.pwm(
-                        self.pin, bool(edge["on"]), int(edge["t_ns"]), float(edge["frequency_hz"]), float(edge["duty_percent"])
+                        self.pin,
+                        bool(edge["on"]),
+                        int(edge["t_ns"]),
+                        float(edge["frequency_hz"]),
+                        float(edge["duty_percent"]),
                     )
                 except (ValueError, KeyError, TypeError) as e:
                     self.controller.note(f"PWM datagram not understood: {e!r}")
@@ -147,7 +151,9 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

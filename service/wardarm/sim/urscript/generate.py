@@ -99,7 +99,9 @@ class _Emitter:
         self.functions: dict[str, Define] = {}
         self.declared: set[str] = set()
         self._collect(script.body)
-        main_names = {s.target.id for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)}
+        main_names = {
+            s.target.id for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)
+        }
         self.global_names = self.declared | main_names
         self.scope = _Scope(True)
         self.loops = 0

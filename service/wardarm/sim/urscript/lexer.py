@@ -15,8 +15,34 @@ class Token(NamedTuple):
 
 
 WORDS = frozenset(
-    "and break continue def elif else end enter_critical exit_critical global halt if join kill local not or pass "
-    "return run sec thread while xor True False".split()
+    [
+        "and",
+        "break",
+        "continue",
+        "def",
+        "elif",
+        "else",
+        "end",
+        "enter_critical",
+        "exit_critical",
+        "global",
+        "halt",
+        "if",
+        "join",
+        "kill",
+        "local",
+        "not",
+        "or",
+        "pass",
+        "return",
+        "run",
+        "sec",
+        "thread",
+        "while",
+        "xor",
+        "True",
+        "False",
+    ]
 )
 _TOKEN = re.compile(
     r"""

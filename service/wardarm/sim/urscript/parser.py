@@ -64,7 +64,9 @@ class _Parser:
 
     def expect(self, text: str) -> Token:
         if not self.has(text):
-            raise ScriptError(f"expected {text!r}, found {self.here.text.strip() or 'the end of the line'!r}", self.here.line)
+            raise ScriptError(
+                f"expected {text!r}, found {self.here.text.strip() or 'the end of the line'!r}", self.here.line
+            )
         return self.take()
 
     def name(self) -> str:

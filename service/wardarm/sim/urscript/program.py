@@ -48,6 +48,8 @@ class Program:
         self.error: ScriptError | None = None
         self.cycles = 0
         self.critical: Thread | None = None
+        self.at_end: list[Callable[[], None]] = []
+        """Called once when the program is over, however it ended."""
         self._hub: Any = None
         self._spins = 0
         self._filename = compiled.code.co_filename
@@ -72,7 +74,7 @@ class Program:
         """Give each thread its slice. Returns False once the program has ended; `error` says why if it broke."""
         self._hub = getcurrent()
         self.cycles += 1
-        for thread in [self.critical] if self.critical is not None else list(self.threads):
+        for thread in [self.critical] if self.critical is not None else self.threads:  # also those that start now
             if thread.greenlet.dead:
                 continue
             self.current = thread
@@ -87,7 +89,7 @@ class Program:
                 self.error = self._explain(e)
                 self.stop()
                 return False
-            if self.critical is not None and not self.critical.dead and self.critical is thread:
+            if self.critical is not None and not self.critical.dead:
                 break
         if self.critical is not None and self.critical.dead:
             self.critical = None
@@ -102,6 +104,9 @@ class Program:
         for thread in self.threads:
             self._end(thread)
         self.threads = []
+        ending, self.at_end = self.at_end, []
+        for call in ending:
+            call()
 
     # --- called from inside the script
     def wait(self) -> None:
@@ -120,7 +125,7 @@ class Program:
 
     def _kill(self, thread: Any) -> None:
         if not isinstance(thread, Thread):
-            raise ScriptError(f"kill needs a thread handle, not {to_text(thread)}")
+            return  # ur_rtde's control script kills handles that are still 0
         if thread is self.current:
             raise GreenletExit
         self._end(thread)

@@ -27,16 +27,16 @@ class UrList(list[Any]):
             return ((a, other) for a in self)
         raise ScriptError(f"'{symbol}' between a {self.kind} and {other!r}")
 
-    def __add__(self, other: Any) -> UrList:  # type: ignore[override]
+    def __add__(self, other: Any) -> UrList:
         return type(self)(a + b for a, b in self._pairs(other, "+"))
 
     def __sub__(self, other: Any) -> UrList:
         return type(self)(a - b for a, b in self._pairs(other, "-"))
 
-    def __mul__(self, other: Any) -> UrList:  # type: ignore[override]
+    def __mul__(self, other: Any) -> UrList:
         return type(self)(a * b for a, b in self._pairs(other, "*"))
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> UrList:
         return type(self)(a / b for a, b in self._pairs(other, "/"))

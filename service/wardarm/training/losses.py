@@ -1,0 +1,77 @@
+"""What the policy is trained to get right, and by how much each part counts (PyTorch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from wardarm.policy import contract
+from wardarm.training.model import Output, Policy
+
+WEIGHTS: dict[str, float] = {
+    "position": 10.0,
+    "turn": 10.0,
+    "velocity": 20.0,
+    "grip": 0.2,
+    "valid": 0.2,
+    "done": 0.2,
+    "cell": 0.15,
+    "grasp_xy": 5.0,
+    "grasp_z": 2.0,
+    "grasp_yaw": 0.3,
+}
+SOON_GAIN, SOON_POINTS = 2.0, 10.0
+"""Points that are carried out before the next chunk (the first half second) count up to three times."""
+STILL_GAIN, STILL = 2.0, 1e-5
+"""Points at rest (closing fingers, arrived) count three times: drift there opens a grasp."""
+_TURN_BETA = 0.02
+HALF_BOX_MM = (np.array(contract.HIGH) - np.array(contract.LOW)) / 2 * 1e3
+"""Millimetres per unit of a normalised x, y, z."""
+
+
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
+    """Mean over samples with weight; 0 if there are none. `values` and `weight` are (B,)."""
+    return (values * weight).sum() / weight.sum().clamp(min=1)
+
+
+def loss(network: Policy, out: Output, batch: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """The weighted sum, and each part before its weight (detached). Labels as shards.NUMBERS.
+
+    Invalid samples have no chunk; where the piece is in the fingers, the picture does not show where it stood.
+    """
+    device = out.traj.device
+    traj, valid = batch["traj"], batch["valid"]
+    axes = torch.tensor(HALF_BOX_MM / HALF_BOX_MM[0], dtype=torch.float32, device=device)
+    soon = 1 + SOON_GAIN * torch.exp(-torch.arange(contract.HORIZON, device=device) / SOON_POINTS)
+    soon = soon / soon.mean()
+    steps = traj[:, 1:] - traj[:, :-1]
+    still = 1 + STILL_GAIN * (steps[..., :3].abs().amax(-1) < STILL).float()
+    weight = torch.cat([still[:, :1], still], 1) * soon
+    position = ((out.traj - traj)[..., :3].abs() * axes).mean(-1) * weight
+    turn = functional.smooth_l1_loss(out.traj[..., 3:], traj[..., 3:], beta=_TURN_BETA, reduction="none").mean(-1)
+    moved = out.traj[:, 1:] - out.traj[:, :-1]
+    velocity = ((moved - steps)[..., :3].abs() * axes).mean(-1) * soon[1:]
+    grip = functional.binary_cross_entropy_with_logits(out.grip[:, 1:], batch["grip"][:, 1:], reduction="none")
+    seen = batch["standing"] * valid
+    # the cell in which the middle of the piece is
+    column = (batch["pixel"][:, 0].clamp(0, 0.999) * network.columns).long()
+    row = (batch["pixel"][:, 1].clamp(0, 0.999) * (network.size.height / 8)).long()
+    cell = row.clamp(max=network.rows - 1) * network.columns + column
+    parts = {
+        "position": _mean(position.mean(1), valid),
+        "turn": _mean((turn * weight).mean(1), valid),
+        "velocity": _mean(velocity.mean(1), valid),
+        "grip": _mean((grip * soon[1:]).mean(1), valid),
+        "valid": functional.binary_cross_entropy_with_logits(out.valid, valid),
+        "done": functional.binary_cross_entropy_with_logits(out.done, batch["done"]),
+        "cell": _mean(functional.cross_entropy(out.cell, cell, reduction="none"), seen),
+        "grasp_xy": _mean((out.grasp[:, :2] - batch["target"][:, :2]).abs().mean(-1), seen),
+        "grasp_z": _mean((out.grasp[:, 2] - batch["grasp_z"]).abs(), valid),
+        "grasp_yaw": _mean((out.yaw2 - batch["target"][:, 2:]).abs().mean(-1), seen),
+    }
+    total = torch.stack([WEIGHTS[k] * v for k, v in parts.items()]).sum()
+    return total, {k: v.detach() for k, v in parts.items()}

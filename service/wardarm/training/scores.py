@@ -1,0 +1,82 @@
+"""How well a network predicts demonstrations it was not trained on, by phase and by wording (PyTorch)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wardarm.training.dataset import Dataset
+from wardarm.training.losses import HALF_BOX_MM
+from wardarm.training.model import Policy
+
+_BATCH = 200
+GROUNDED_WITHIN_MM = 50.0
+SOON, LAST = 8, 63
+"""Points reported: 0.4 s on, which is carried out before the next chunk, and the end."""
+Floats = NDArray[np.float64]
+
+
+def _quantile(values: Floats, q: float) -> float | None:
+    return round(float(np.quantile(values, q)), 2) if len(values) else None
+
+
+def _share(hits: NDArray[np.bool_]) -> float | None:
+    return round(float(hits.mean()), 4) if len(hits) else None
+
+
+def _part(
+    name: NDArray[np.bool_], grasp_mm: Floats, seen: NDArray[np.bool_], soon_mm: Floats, last_mm: Floats
+) -> dict[str, Any]:
+    aimed = grasp_mm[name & seen]
+    right = aimed[aimed < GROUNDED_WITHIN_MM]
+    return {
+        "samples": int(name.sum()),
+        "grounded": _share(aimed < GROUNDED_WITHIN_MM),
+        "grasp_mm_p50": _quantile(right, 0.5),
+        "grasp_mm_p95": _quantile(right, 0.95),
+        "soon_mm_p50": _quantile(soon_mm[name], 0.5),
+        "soon_mm_p95": _quantile(soon_mm[name], 0.95),
+        "last_mm_p50": _quantile(last_mm[name], 0.5),
+    }
+
+
+def score(network: Policy, data: Dataset, limit: int = 4000) -> dict[str, Any]:
+    """Errors in mm and shares, on the first `limit` samples. Leaves the network in training mode."""
+    count = min(limit, len(data))
+    found: dict[str, list[Floats]] = {"traj": [], "grasp": [], "valid": [], "done": []}
+    network.eval()
+    with torch.no_grad():
+        for first in range(0, count, _BATCH):
+            batch = data.batch(torch.arange(first, min(count, first + _BATCH), device=data.device))
+            out = network(batch["image"], batch["ids"], batch["mask"], batch["state"])
+            for key, values in found.items():
+                values.append(getattr(out, key).double().cpu().numpy())
+    network.train()
+    traj, grasp, valid, done = (np.concatenate(found[k]) for k in ("traj", "grasp", "valid", "done"))
+    label = {k: v[:count].double().cpu().numpy() for k, v in data.numbers.items()}
+    off_mm = np.linalg.norm((traj - label["traj"])[..., :3] * HALF_BOX_MM, axis=-1)
+    grasp_mm = np.linalg.norm((grasp[:, :2] - label["target"][:, :2]) * HALF_BOX_MM[:2], axis=-1)
+    is_valid, is_done = label["valid"] > 0.5, label["done"] > 0.5
+    seen = is_valid & (label["standing"] > 0.5)
+    phases, wordings = data.texts["phase"][:count], data.texts["wording"][:count]
+
+    def part(where: NDArray[np.bool_]) -> dict[str, Any]:
+        return _part(where & is_valid, grasp_mm, seen, off_mm[:, SOON], off_mm[:, LAST])
+
+    return {
+        "all": part(np.ones(count, bool)),
+        "phase": {str(p): part(phases == p) for p in np.unique(phases) if p != "invalid"},
+        "wording": {
+            str(w): part(wordings == w)
+            | {
+                "valid_accepted": _share((valid > 0)[(wordings == w) & is_valid]),
+                "invalid_refused": _share((valid <= 0)[(wordings == w) & ~is_valid]),
+            }
+            for w in np.unique(wordings)
+        },
+        "done_seen": _share((done > 0)[is_done]),
+        "done_too_early": _share((done > 0)[is_valid & ~is_done]),
+    }

@@ -1,0 +1,110 @@
+"""Demonstrations on disk: `NAME.images.npy` (uint8 N x 180 x 320 x 3) and `NAME.labels.npz` beside it.
+
+The labels are written last, so a shard is either whole or not there. Every shard carries the contract's hash: a
+dataset of another contract is refused, not trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wardarm.policy import contract
+
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "state": (8,),
+    "traj": (contract.HORIZON, 6),
+    "grip": (contract.HORIZON,),
+    "valid": (),
+    "done": (),
+    "pixel": (2,),
+    "target": (4,),
+    "standing": (),
+    "grasp_z": (),
+}
+"""FP32 labels and their shapes.
+
+state: contract.robot_state at the join. traj, grip: the chunk, normalised. valid, done: 0 or 1. pixel: where the
+piece meant is in the picture, shares of width and height. target: its x, y (normalised), sin and cos of twice its
+grasp yaw (fingers are alike). standing: 1 while it stands where `target` says. grasp_z: normalised.
+"""
+TEXTS = ("text", "phase", "wording")
+_IMAGES, _LABELS = ".images.npy", ".labels.npz"
+
+
+class DatasetError(ValueError):
+    """A shard cannot be trained on; the text says which and why."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One sample: `image` uint8 180 x 320 x 3, `numbers` as NUMBERS, `texts` as TEXTS."""
+
+    image: NDArray[np.uint8]
+    numbers: Mapping[str, NDArray[np.float32]]
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """`images` is memory-mapped; `meta` says seed, split and generator settings."""
+
+    path: Path
+    images: NDArray[np.uint8]
+    numbers: dict[str, NDArray[np.float32]]
+    texts: dict[str, NDArray[np.str_]]
+    meta: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+def write(folder: Path, name: str, demos: Sequence[Demo], meta: Mapping[str, Any]) -> Path:
+    """Write one shard, whole or not at all. Returns the path of its labels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images = np.stack([d.image for d in demos])
+    arrays: dict[str, Any] = {k: np.array([d.numbers[k] for d in demos], np.float32) for k in NUMBERS}
+    arrays |= {k: np.array([d.texts[k] for d in demos]) for k in TEXTS}
+    arrays["meta"] = np.array(json.dumps({**meta, "contract_sha256": contract.contract_sha256()}))
+    partial = folder / f"{name}.partial.npy"
+    np.save(partial, images)
+    os.replace(partial, folder / f"{name}{_IMAGES}")
+    partial = folder / f"{name}.partial.npz"
+    np.savez(partial, **arrays)
+    final = folder / f"{name}{_LABELS}"
+    os.replace(partial, final)
+    return final
+
+
+def read(labels: Path) -> Shard:
+    """Raises DatasetError if it is of another contract or does not add up."""
+    with np.load(labels) as z:
+        meta = json.loads(str(z["meta"]))
+        if meta.get("contract_sha256") != contract.contract_sha256():
+            raise DatasetError(f"{labels}: made for another contract; make it again with wardarm.training.demos")
+        numbers = {k: z[k] for k in NUMBERS}
+        texts = {k: z[k] for k in TEXTS}
+    images = np.load(labels.with_name(labels.name.replace(_LABELS, _IMAGES)), mmap_mode="r")
+    for key, shape in NUMBERS.items():
+        if numbers[key].shape != (len(images), *shape):
+            raise DatasetError(f"{labels}: {key} has shape {numbers[key].shape}, expected {(len(images), *shape)}")
+        if not np.isfinite(numbers[key]).all():
+            raise DatasetError(f"{labels}: {key} is not finite everywhere")
+    return Shard(labels, images, numbers, texts, meta)
+
+
+def read_all(folder: Path, split: str) -> list[Shard]:
+    """Every shard `SPLIT-*` of a folder, in order. Raises DatasetError if there is none."""
+    found = [read(p) for p in sorted(folder.glob(f"{split}-*{_LABELS}"))]
+    if not found:
+        raise DatasetError(
+            f"{folder}: no {split} demonstrations; make some: python -m wardarm.training.demos --out {folder}"
+        )
+    return found

@@ -1,0 +1,119 @@
+"""Train the policy for a while: `python -m wardarm.training.train --data DIR --seconds N --out DIR`.
+
+Writes `checkpoint.pt` (the same command resumes from it), `metrics.json` (every record) and `curves.png` into OUT.
+One GPU if there is one, else the CPU. Needs the extra: pip install 'wardarm[train]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wardarm.policy import contract
+from wardarm.training.shards import DatasetError
+
+TOKENIZER = Path("model_repository") / contract.MODEL / "1" / "tokenizer.model"
+METRICS, CURVES = "metrics.json", "curves.png"
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser("python -m wardarm.training.train", description=__doc__)
+    p.add_argument("--data", type=Path, required=True, help="folder of wardarm.training.demos")
+    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--seconds", type=float, required=True, help="whole budget of training, over all resumptions")
+    p.add_argument("--batch", type=int, default=512)
+    p.add_argument("--rate", type=float, default=9e-4, help="peak learning rate")
+    p.add_argument("--warm", type=int, default=300, help="steps to the peak")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--device", default="", help="cuda or cpu; default: cuda if there is one")
+    p.add_argument("--tokenizer", type=Path, default=TOKENIZER)
+    p.add_argument("--width", type=int, default=128, help="of the network; smaller ones are for trying out")
+    p.add_argument("--report", type=float, default=20.0, help="a line every so many s")
+    return p
+
+
+def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Loss parts and held-out errors over samples seen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    training = [r for r in records if r["kind"] == "train" and r["parts"]]
+    scores = [r for r in records if r["kind"] == "score"]
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.5))
+    for part in training[0]["parts"] if training else ():
+        left.semilogy([r["seen"] / 1e3 for r in training], [max(1e-9, r["parts"][part]) for r in training], label=part)
+    left.set(xlabel="samples seen (thousand)", title="loss parts, unweighted")
+    if training:
+        left.legend(fontsize=7, ncols=2)
+    for key in ("soon_mm_p50", "soon_mm_p95", "grasp_mm_p50", "grasp_mm_p95"):
+        points = [(r["seen"] / 1e3, r["score"]["all"][key]) for r in scores if r["score"]["all"][key] is not None]
+        right.semilogy([p[0] for p in points], [p[1] for p in points], "o-", label=key)
+    right.set(xlabel="samples seen (thousand)", ylabel="mm", title="held out")
+    if scores:
+        right.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def line(record: dict[str, Any]) -> str:
+    """One record for people."""
+    head = f"{record['kind']:6s}{record['elapsed_s']:7.0f} s  step {record['step']}  seen {record['seen']}"
+    if record["kind"] == "score":
+        return f"{head}  {json.dumps(record['score']['all'])}"
+    return f"{head}  " + " ".join(f"{k} {v:.4f}" for k, v in record["parts"].items())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    a = parser().parse_args(argv)
+    try:
+        import torch
+    except ImportError:
+        print("PyTorch is not installed; pip install 'wardarm[train]'", file=sys.stderr)
+        return 2
+    from wardarm.policy.tokenizer import Tokenizer
+    from wardarm.training.dataset import Dataset, vocabulary_size
+    from wardarm.training.model import Size, parameters_million
+    from wardarm.training.trainer import NotFinite, Settings, Trainer
+
+    device = torch.device(a.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    a.out.mkdir(parents=True, exist_ok=True)
+    metrics = a.out / METRICS
+    records: list[dict[str, Any]] = json.loads(metrics.read_text()) if metrics.exists() else []
+
+    def report(record: dict[str, Any]) -> None:
+        records.append(record)
+        metrics.write_text(json.dumps(records))
+        print(line(record), file=sys.stderr, flush=True)
+
+    tokenizer = Tokenizer(a.tokenizer)
+    try:
+        train = Dataset(a.data, "train", tokenizer, device)
+        held_out = Dataset(a.data, "held_out", tokenizer, device) if any(a.data.glob("held_out-*")) else None
+    except DatasetError as e:
+        print(e, file=sys.stderr)
+        return 2
+    settings = Settings(a.seconds, a.batch, a.rate, a.warm, a.seed, a.report)
+    trainer = Trainer(
+        train, held_out, Size(vocabulary=vocabulary_size(a.tokenizer), width=a.width), settings, a.out, report
+    )
+    million = parameters_million(trainer.network)
+    print(f"{len(train)} demonstrations, {million:.2f} M parameters, on {device}", file=sys.stderr, flush=True)
+    try:
+        trainer.run()
+    except NotFinite as e:
+        print(e, file=sys.stderr)
+        return 1
+    finally:
+        plot(records, a.out / CURVES)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

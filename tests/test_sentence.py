@@ -1,0 +1,154 @@
+"""One sentence moves the arm: the whole system on its simulated devices, asked through gRPC, judged by the physics.
+
+One system serves the claims of this file; each loads its own scene. Positions and stops are judged on the
+simulation's and the controller's own records.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from wardarm.client import Client, Refused
+from wardarm.sim import scenes
+from wardarm.sim.control import ask
+from wardarm.sim.demo.run import System, desk_config
+from wardarm.sim.demo.staging import reference, stage
+from wardarm.sim.recording import read
+from wardarm.v1 import hold_pb2, state_pb2, task_pb2
+
+pytestmark = pytest.mark.timeout(420)
+CUP = reference("cup", "blue", "corner")
+SENTENCE = "把桌角的蓝色水杯拿给我"
+PATIENCE_S = 150
+
+
+class Bed:
+    def __init__(self, out: Path) -> None:
+        self.scene, self.cup = stage(CUP, 5)
+        scenes.save(self.scene, out / "scene.json")
+        self.config = desk_config(out, 5, out / "scene.json")
+        self.system = System(self.config, out / "run")
+        for _ in self.system.wait_ready():
+            pass
+        self.client = Client(self.config.api.address, self.config.api.stop_address, name="test")
+
+    def world(self, command: str = "report", **fields: Any) -> dict[str, Any]:
+        return ask(self.config.sim.address, self.config.sim.control_port, command, **fields)
+
+    def load(self, scene: scenes.Scene) -> None:
+        self.world("load_scene", scene=scene.to_json())
+
+    def piece(self, name: str) -> dict[str, Any]:
+        return next(p for p in self.world()["pieces"] if p["name"] == name)
+
+    def wait(self, what: str, when: Callable[[Any], bool], seconds: float = PATIENCE_S) -> Any:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            state = self.client.state()
+            if when(state):
+                return state
+            time.sleep(0.1)
+        raise AssertionError(f"{what}: not within {seconds} s; last state {state}")
+
+    def q_target(self) -> list[float]:
+        return list(self.client.state().arm.q_rad)
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    bed = Bed(tmp_path_factory.mktemp("sentence"))
+    yield bed
+    bed.client.close()
+    bed.system.stop()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [("今天天气怎么样", "UNRELATED"), ("", "EMPTY"), ("bring me the telephone", "NO_OBJECT")],
+)
+def test_what_is_no_task_moves_nothing_and_says_why(bed: Bed, sentence: str, says: str) -> None:
+    before = bed.q_target()
+    with pytest.raises(Refused) as refused:
+        bed.client.say(sentence)
+    assert refused.value.reason == says
+    assert refused.value.text
+    assert np.allclose(bed.q_target(), before, atol=1e-4)
+
+
+def test_an_absent_object_is_refused_with_the_reason(bed: Bed) -> None:
+    scene, _ = stage(CUP, 11, absent=True)
+    bed.load(scene)
+    before = bed.q_target()
+    task = bed.client.say(SENTENCE)
+    assert task.state == task_pb2.TASK_STATE_REFUSED
+    assert "name one thing that is there" in task.text_en
+    assert np.allclose(bed.q_target(), before, atol=2e-3)
+
+
+def test_a_blacked_out_camera_moves_nothing(bed: Bed) -> None:
+    bed.load(bed.scene)
+    bed.world("blackout", camera="d455", on=True)
+    time.sleep(1.0)
+    before = bed.q_target()
+    task = bed.client.say(SENTENCE)
+    bed.world("blackout", camera="d455", on=False)
+    assert task.state == task_pb2.TASK_STATE_REFUSED
+    assert np.allclose(bed.q_target(), before, atol=2e-3)
+
+
+def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(bed: Bed) -> None:
+    bed.load(bed.scene)
+    assert bed.cup is not None
+    with bed.client.lease() as lease:
+        task = bed.client.create_task(lease, instruction=SENTENCE)
+        bed.wait("under way", lambda s: s.arm.state == state_pb2.ARM_STATE_RUNNING and s.task.steps[0].fraction > 0.05)
+        bed.world("visitor", to="table")
+        held = bed.wait(
+            "held", lambda s: any(h.reason == hold_pb2.HOLD_REASON_INTRUDER for h in s.holds) and s.arm.at_rest
+        )
+        at = bed.q_target()
+        with pytest.raises(Refused) as wrong:
+            bed.client.resume(["0"], lease)
+        assert wrong.value.reason in ("HOLD_TOKENS", "HOLD_ACTIVE")
+        with pytest.raises(Refused) as active:
+            bed.client.resume([h.token for h in held.holds], lease)
+        assert active.value.reason == "HOLD_ACTIVE"
+        bed.world("visitor", to="away")
+        cleared = bed.wait("clear again", lambda s: all(w.ok for w in s.words))
+        assert cleared.holds, "the hold ended by itself"
+        assert np.allclose(bed.q_target(), at, atol=2e-3), "moved without a word"
+        bed.client.resume([h.token for h in cleared.holds], lease)
+        ended = bed.client.follow(task.task_id, lease)
+    assert ended.state == task_pb2.TASK_STATE_DONE, ended.text_en
+    assert bed.piece(bed.cup.name)["fetched"]
+    touches = bed.world()["touches"]
+    assert touches["patient"] == 0
+    assert touches["table"] == 0
+
+
+def test_stop_and_sigterm_leave_the_cup_in_the_fingers(bed: Bed) -> None:
+    """Last in this file: it ends the system."""
+    scene, cup = stage(CUP, 8)
+    assert cup is not None
+    bed.load(scene)
+    with bed.client.lease() as lease:
+        bed.client.create_task(lease, instruction=SENTENCE)
+        end = time.monotonic() + PATIENCE_S
+        while not (bed.piece(cup.name)["held"] and bed.piece(cup.name)["rise_m"] > 0.08):
+            assert time.monotonic() < end, bed.client.state()
+            time.sleep(0.1)
+        bed.client.stop("test")
+        bed.wait("at rest", lambda s: s.arm.at_rest)
+        assert bed.piece(cup.name)["held"]
+    bed.system.process.send_signal(signal.SIGTERM)
+    assert bed.system.process.wait(40) == 0
+    last = read(bed.config.sim.record)[-1]
+    pieces = scenes.KINDS.index("cup") * scenes.PER_KIND + int(cup.name[-1])
+    height = last["qpos"][14 + 7 * pieces + 2]
+    assert height > 0.05, f"the cup's foot is at {height:.3f} m"
