@@ -47,6 +47,7 @@ class ScriptedArm:
         self.q = self.kinematics.solve(pose, HOME_Q)
         self.qd = np.zeros(6)
         self.opening, self.target, self.holding = 1.0, 1.0, Holding.NO
+        self.commanded = False
         ring.create(BlockKind.RAW_CHUNK, prefix)
         self._raw = ring.Reader(BlockKind.RAW_CHUNK, prefix)
         self._traj = ring.Writer(BlockKind.TRAJECTORY, prefix)
@@ -186,6 +187,7 @@ class ScriptedArm:
             self._path_s -= self._loaded[1]
             self._playing, self._loaded = self._loaded[2], None
         now = self._playing.at(self._path_s)
+        self.commanded = True
         self.q, self.qd, self.target = now.q_rad, now.qd_rad_s, now.opening
         if self._path_s >= self._playing.duration_s:
             self._finished_id, self._playing, self.qd = self._playing.id, None, np.zeros(6)
@@ -219,7 +221,8 @@ class ScriptedArm:
         s["loaded_id"], s["finished_id"] = self._loaded_id, self._finished_id
         s["refused_id"], s["refusal"] = self._refused_id, self._refusal
         s["at_rest"] = not playing
-        s["grip_opening"], s["grip_target"], s["holding"] = self.opening, self.target, self.holding
+        s["grip_opening"], s["holding"] = self.opening, self.holding
+        s["grip_target"] = self.target if self.commanded else -1.0  # the real player knows no target before the first
         moving = abs(self.target - self.opening) > 1e-6 and not (self.holding is Holding.YES and self.opening <= 0.4)
         s["grip_moving"] = moving
         if self.held:

@@ -11,17 +11,18 @@ from eye_arm import ScriptedArm
 from eye_expert import ExpertModel
 from eye_parts import configuration, remove_blocks
 from wardarm.config import Config
-from wardarm.eye.chunks import ChunkWriter
+from wardarm.eye.chunks import ChunkWriter, Refused, outcome
 from wardarm.eye.follow import Follower, Report
 from wardarm.eye.frames import FrameBoard, FrameRegion
 from wardarm.eye.motion import Motion
+from wardarm.eye.scripted import Fingers, Script
 from wardarm.eye.steps import StepMachine
 from wardarm.kinematics import Kinematics
 from wardarm.ops import installation
 from wardarm.policy import contract
 from wardarm.policy.tokenizer import Tokenizer
 from wardarm.shm import layouts
-from wardarm.shm.layouts import Holding, Source, StepKind, StepState
+from wardarm.shm.layouts import ArmState, Holding, Source, StepKind, StepState
 
 TOKENIZER = installation.root() / "model_repository" / contract.MODEL / "1" / "tokenizer.model"
 HOME = (0.45, 0.40, 0.26, 0, 0, 0)
@@ -248,6 +249,62 @@ def test_a_new_step_stops_the_old_one_within_centimetres(bedside: Bedside) -> No
     bedside.order(StepKind.PARK)  # and the next one starts from there
     assert bedside.finish().state is StepState.DONE
     np.testing.assert_allclose(bedside.arm.xyz, bedside.config.poses.park[:3], atol=0.005)
+
+
+def test_a_dropped_step_leaves_no_tail_of_the_models(bedside: Bedside) -> None:
+    bedside.order(StepKind.FETCH)
+    bedside.run(lambda: bedside.report.accepted >= 3)
+    bedside.order(StepKind.NONE)
+    bedside.run(lambda: Source(int(bedside.arm.chunks[-1]["source"])) is Source.SCRIPTED, 2)
+    bedside.run(lambda: bedside.motion.ready, 10)
+    stand = contract.denormalise(np.array(bedside.arm.chunks[-1]["traj"]).view(np.float16).reshape(64, 6)[-1])
+    np.testing.assert_allclose(bedside.arm.xyz, stand[:3], atol=0.003)
+
+
+def test_waiting_long_for_the_permit_is_no_failed_grasp(bedside: Bedside) -> None:
+    bedside.arm.permit = False
+    bedside.order(StepKind.FETCH)
+    bedside.run(lambda: bedside.motion.state is ArmState.LOADED)
+    since = bedside.board.latest.number
+    bedside.run(lambda: bedside.board.latest.number > since + 50)  # a second
+    assert bedside.report.state is StepState.MOVING
+    assert bedside.report.grasp_attempts == 1
+    bedside.arm.permit = True
+    bedside.run(lambda: bedside.report.accepted >= 2)
+    assert bedside.arm.sources() == {Source.MODEL}
+
+
+def test_a_script_that_begins_under_way_stops_first(bedside: Bedside) -> None:
+    bedside.order(StepKind.FETCH)
+    bedside.run(lambda: bedside.report.grasp_attempts == 1 and np.linalg.norm(bedside.arm.qd) > 0.1)
+    sent = len(bedside.arm.chunks)
+    bedside.order(StepKind.HOME)
+    assert bedside.finish().state is StepState.DONE
+    np.testing.assert_allclose(bedside.arm.xyz, HOME[:3], atol=0.005)
+    known = {t["raw_id"]: t for t in bedside.arm.trajectories}
+    first = next(c for c in bedside.arm.chunks[sent:] if int(c["step_seq"]) == bedside.seq)
+    start = bedside.arm._known[int(known[first["id"]]["id"])].at(0.0)
+    assert np.linalg.norm((bedside.arm.kinematics.jacobian(start.q_rad) @ start.qd_rad_s)[:3]) < 0.03
+    assert bedside.report.refused == 0
+
+
+def test_two_trajectories_within_a_tick_are_both_seen(bedside: Bedside) -> None:
+    bedside.arm.stop()
+    bedside.motion.update()
+    join = bedside.motion.join(0.3)
+    assert join is not None
+    traj, grip = Script(join.planned.pose, 1.0, [Fingers(1.0)]).chunk(0.0)
+    sent = []
+    for _ in range(2):
+        chunk = bedside.chunks.send(
+            traj, grip, join, source=Source.SCRIPTED, step_seq=1, profile=0, payload_kg=0, asked_ns=time.monotonic_ns()
+        )
+        bedside.arm.tick(0.0)
+        sent.append(chunk)
+    bedside.motion.update()
+    answers = [bedside.motion.answer_to(s.raw_id) for s in sent]
+    assert all(a is not None for a in answers)
+    assert isinstance(outcome(sent[1], bedside.motion), Refused)  # the arm plays the first already
 
 
 def test_homing_lifts_first_and_opens_empty_fingers(bedside: Bedside) -> None:

@@ -177,19 +177,36 @@ def test_sigterm_leaves_it_off(running: Running) -> None:
     assert thor.chip()["enable"] == 0
 
 
-def test_after_sigkill_pwm_off_switches_off(running: Running) -> None:
-    thor, _, gate = running
+def kill_both(gate: subprocess.Popen[str]) -> None:
+    """SIGKILL to gate and its companion: nobody is left to switch off."""
+    companion = int(Path(f"/proc/{gate.pid}/task/{gate.pid}/children").read_text().split()[0])
+    gate.send_signal(signal.SIGSTOP)
+    os.kill(companion, signal.SIGKILL)
     gate.send_signal(signal.SIGKILL)
     gate.wait(10)
-    assert thor.chip()["enable"] == 1  # the chip goes on by itself
+
+
+def test_after_sigkill_the_companion_switches_off(running: Running) -> None:
+    thor, _, gate = running
+    gate.send_signal(signal.SIGKILL)
+    killed_ns = time.monotonic_ns()
+    gate.wait(10)
+    _until(lambda: thor.chip()["enable"] == 0)
+    off_ns = next(w[0] for w in reversed(thor.state()["writes"]) if w[2:] == ["enable", "0"])
+    assert 0 < (off_ns - killed_ns) / 1e6 < 1500
+
+
+def test_when_both_are_killed_the_chip_goes_on_and_pwm_off_stops_it(running: Running) -> None:
+    thor, _, gate = running
+    kill_both(gate)
+    assert thor.chip()["enable"] == 1
     assert thor.pwm_off().returncode == 0
     assert thor.chip()["enable"] == 0
 
 
 def test_pwm_off_with_an_unreadable_file_switches_every_pin_off(running: Running, tmp_path: Path) -> None:
     thor, _, gate = running
-    gate.send_signal(signal.SIGKILL)
-    gate.wait(10)
+    kill_both(gate)
     broken = tmp_path / "broken.toml"
     broken.write_text("[gate\npin = ")
     assert thor.pwm_off(broken).returncode == 0

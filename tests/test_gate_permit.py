@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from wardarm.gate.permit import Look, Permit, forget, newer, step
 from wardarm.shm.layouts import ProcessId
 

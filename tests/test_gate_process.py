@@ -243,10 +243,50 @@ def test_sigterm_switches_off_and_says_so(bench: Bench, gate: subprocess.Popen[b
     assert bench.status()["pwm_on"] == 0
 
 
+def companion(gate: subprocess.Popen[bytes]) -> int:
+    """Process id of gate's deadman."""
+    return int(Path(f"/proc/{gate.pid}/task/{gate.pid}/children").read_text().split()[0])
+
+
+def test_after_sigkill_the_companion_switches_off(bench: Bench, gate: subprocess.Popen[bytes]) -> None:
+    running(bench)
+    deadman = companion(gate)
+    gate.kill()
+    killed_ns = time.monotonic_ns()
+    gate.wait(10)
+    bench.until(lambda: not bench.on)
+    assert (bench.edges[-1].t_ns - killed_ns) / 1e6 < LATE_S * 1e3
+    bench.until(
+        lambda: not Path(f"/proc/{deadman}/cmdline").exists() or not Path(f"/proc/{deadman}/cmdline").read_bytes()
+    )
+
+
+def test_while_gate_is_frozen_the_companion_switches_off(bench: Bench, gate: subprocess.Popen[bytes]) -> None:
+    running(bench)
+    gate.send_signal(signal.SIGSTOP)
+    frozen_ns = time.monotonic_ns()
+    bench.until(lambda: not bench.on)
+    assert gate.poll() is None
+    assert (bench.edges[-1].t_ns - frozen_ns) / 1e6 < DEADLINE_MS + LATE_S * 1e3
+    gate.send_signal(signal.SIGCONT)
+    bench.until(lambda: int(bench.status()["drop_seq"]) == 1)
+    bench.for_s(0.2)
+    assert not bench.on
+
+
+def test_without_its_companion_gate_ends(bench: Bench, gate: subprocess.Popen[bytes]) -> None:
+    running(bench)
+    os.kill(companion(gate), signal.SIGKILL)
+    bench.until(lambda: gate.poll() is not None)
+    assert gate.returncode == 1
+    bench.tick()
+    assert not bench.on
+
+
 def test_pwm_off_needs_no_gate(bench: Bench, gate: subprocess.Popen[bytes]) -> None:
     running(bench)
-    gate.kill()
-    gate.wait(10)
+    gate.send_signal(signal.SIGSTOP)
+    os.kill(companion(gate), signal.SIGKILL)
     bench.tick()
     assert bench.on  # nobody said off
     done = subprocess.run([sys.executable, "-m", "wardarm.gate.pwm_off", "--config", str(bench.config)], check=False)

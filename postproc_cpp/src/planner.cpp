@@ -30,6 +30,7 @@ constexpr double kGoal = 0.995;         // aim a little below every limit: the c
 constexpr int kTailKnots = 3;           // to come to rest after the reference does
 constexpr double kFirstBlend_s = 0.35;   // what the chunk lacks of the arm's motion at the start fades over this
 constexpr double kRestBlend_s = 0.05;    // from rest it lacks nothing
+constexpr double kSlackening = 0.8;      // of the weight of the path near where the start exceeds a limit
 constexpr double kBlendGrowth = 1.1;     // while the start exceeds a limit
 constexpr double kLongestBlend_s = 1.2;
 constexpr double kSoon_s = 0.7;          // a dwell that begins sooner may need the arm to wait for itself
@@ -338,7 +339,7 @@ double Planner::dwell_weight(double place) const {
     const Dwell& dwell = chunk_.dwells[static_cast<std::size_t>(d)];
     if (place > dwell.first && place < dwell.last + 0.5) return kDwellWeight;
   }
-  return 1.0;
+  return 0.0;
 }
 
 // True if the fingers are to move before the arm could settle from its speed at the start.
@@ -384,7 +385,7 @@ void Planner::build_reference(const PlanStart& start, double blend_s) {
       q += fade_q * lacking_q + fade_qd * blend_s * lacking_qd + fade_qdd * blend_s * blend_s * lacking_qdd;
     }
     for (int j = 0; j < kDof; ++j) reference_.q[at].value[j] = q[j];
-    reference_.weight[at] = dwell_weight(place_[at]);
+    reference_.weight[at] = std::max(dwell_weight(place_[at]), slack_[at]);
   }
 }
 
@@ -392,6 +393,7 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
   reference_.penalty.fill(kFollowPenalty);
   cut_short_ = false;
   settle_s_ = 0.0;
+  slack_.fill(1.0);
   double start_rate = 0.0;
   const Joints slope = joint_slope_at(0.0);
   if (!start.at_rest) {
@@ -433,7 +435,10 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
       dilation[at] = std::max({speed, std::sqrt(acceleration), std::cbrt(jerk)});
       if (jerk > 0.97) reference_.penalty[at] *= (jerk / 0.95) * (jerk / 0.95);
       if (k * kKnotPeriod_s < blend_s) {
-        start_exceeds = start_exceeds || acceleration > kGoal || jerk > kGoal;
+        if (acceleration > kGoal || jerk > kGoal) {
+          start_exceeds = true;
+          for (int m = std::max(0, k - 2); m <= std::min(n, k + 3); ++m) slack_[static_cast<std::size_t>(m)] *= kSlackening;
+        }
       }
     }
     if (worst <= kGoal) {

@@ -71,6 +71,7 @@ class Planner {
   JointSpline spline_, best_;
   std::array<double, kMaxKnots> best_place_{};
   double settle_s_ = 0.0;
+  std::array<double, kMaxKnots> slack_{};  // weight of the path at each knot, away from dwells
   bool cut_short_ = false;
   Ratios ratios_;
   int rounds_ = 0;

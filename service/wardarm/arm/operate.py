@@ -300,7 +300,8 @@ class Arm:
             knots, message = checked(trajectory, now, self.check)
         finally:
             self.block.record["check_ms"] = (time.perf_counter() - began) * 1e3
-        source, from_rest = Source(int(trajectory["source"])), not int(trajectory["join_trajectory_id"])
+        source = Source.SCRIPTED if int(trajectory["source"]) == Source.SCRIPTED else Source.MODEL
+        from_rest = not int(trajectory["join_trajectory_id"])
         return Sent(int(trajectory["id"]), knots, source, from_rest, time.monotonic(), sample.controller_s), message
 
     def _refuse(self, trajectory_id: int, reason: RefusalReason, detail: str) -> None:

@@ -3,8 +3,8 @@
 In: `wardarm_word_<process>` of every required process and arm's status. Out: the PWM, `wardarm_gate` each loop, its own
 word. Deadline: one loop each `gate.loop_ms`; a loop that is late by more than `gate.word_deadline_ms` switches the PWM
 off before it looks at anything.
-Death: the beat that arm forwards stops, so the player ramps to rest. Every way out writes PWM off; after SIGKILL the
-supervisor and systemd do (`pwm_off`).
+Death: the beat that arm forwards stops, so the player ramps to rest. Every way out writes PWM off; after SIGKILL, and
+while gate is frozen, its companion does (`deadman`), and the supervisor and systemd once more (`pwm_off`).
 
 This requests an operational stop. It is no replacement for certified safeguarding on the robot's own inputs.
 """
@@ -22,6 +22,7 @@ from wardarm import config as configuration
 from wardarm import journal
 from wardarm.config import Config, ConfigError
 from wardarm.gate import permit as rule
+from wardarm.gate.deadman import Deadman, DeadmanGone
 from wardarm.gate.output import PwmOutput, PwmUnavailable, open_output
 from wardarm.gate.permit import Look, Permit
 from wardarm.gate.words import BlockWatch, Heard, OwnWord, WordBoard
@@ -33,9 +34,9 @@ from wardarm.shm.layouts import GATE_STATUS, TEXT, BlockKind, HoldReason, Proces
 class Gate:
     """One gate on one output. `run()` until `stop` is set; the caller closes the output."""
 
-    def __init__(self, config: Config, output: PwmOutput) -> None:
+    def __init__(self, config: Config, output: PwmOutput, deadman: Deadman) -> None:
         prefix, settings = config.shm.prefix, config.gate
-        self.output = output
+        self.output, self.deadman = output, deadman
         self.log = journal.setup("gate", config)
         self.stop = False
         self.permit = Permit()
@@ -49,6 +50,8 @@ class Gate:
         self._status = np.zeros((), GATE_STATUS)
         self._take_over_counters(prefix)
         self._last_start_s = time.monotonic()
+        self._beat_s = settings.beat_ms * 1e-3
+        self._next_beat_s = 0.0
 
     def _take_over_counters(self, prefix: str) -> None:
         """A restarted gate counts on, so that a reader sees every beat and every drop change."""
@@ -91,9 +94,13 @@ class Gate:
         if self.permit.on and not after.on:
             self._status["drop_ns"] = self.output.off()
         elif after.on and not before.on:
+            self.deadman.beat(True)  # before the first edge: from here on somebody else watches
             self._status["edge_ns"] = self.output.on()
         else:
             self.output.renew()
+        if after.on != self.permit.on or start >= self._next_beat_s:
+            self._next_beat_s = start + self._beat_s
+            self.deadman.beat(after.on)
         self._publish(after, look, heard)
         if after.drop_seq != self.permit.drop_seq:
             self.log.warning("PWM dropped", extra={"by": after.first_missing, "why": ring.text(self._status["detail"])})
@@ -141,12 +148,14 @@ def _process(value: int) -> ProcessId:
         return ProcessId.GATE
 
 
-def run(config: Config) -> int:
-    """Exit status 0 after a signal, 1 if the PWM cannot be driven."""
+def run(config: Config, config_file: str) -> int:
+    """Exit status 0 after a signal. Raises PwmUnavailable, DeadmanGone."""
     output = open_output(config)
+    # its deadline is later than gate's own by a loop, so that gate knows of every switch-off made in its place
+    deadman = Deadman(config_file, (config.gate.word_deadline_ms + config.gate.loop_ms) * 1e-3)
     gate: Gate | None = None
     try:
-        gate = Gate(config, output)
+        gate = Gate(config, output, deadman)
 
         def ask_to_stop(_signal: int, _frame: object) -> None:
             output.off()
@@ -159,6 +168,7 @@ def run(config: Config) -> int:
         return 0
     finally:
         output.close()
+        deadman.close()
         if gate is not None:
             gate.farewell("gate ended")
 
@@ -167,8 +177,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wardarm.gate.main", description="Words to PWM.")
     parser.add_argument("--config", required=True, help="configuration file, or 'desk' or 'thor'")
     try:
-        return run(configuration.load(parser.parse_args().config))
-    except (ConfigError, PwmUnavailable, ring.BlockError) as e:
+        file = parser.parse_args().config
+        return run(configuration.load(file), file)
+    except (ConfigError, PwmUnavailable, DeadmanGone, ring.BlockError) as e:
         print(f"gate: {e}", file=sys.stderr)
         return 1
 

@@ -21,7 +21,7 @@ from wardarm.gate import sysfs
 from wardarm.gate.pwm_unix import datagram
 
 
-def _gate_section(name: str) -> dict[str, Any]:
+def gate_section(name: str) -> dict[str, Any]:
     """The `[gate]` table of a TOML or JSON file or of a shipped configuration; empty if there is none to be had."""
     try:
         if "/" not in name and not name.endswith((".toml", ".json")):
@@ -61,7 +61,7 @@ def switch_off(gate: dict[str, Any]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wardarm.gate.pwm_off", description="Switch gate's PWM off.")
     parser.add_argument("--config", required=True, help="configuration file, or 'desk' or 'thor'")
-    failures = switch_off(_gate_section(parser.parse_args().config))
+    failures = switch_off(gate_section(parser.parse_args().config))
     for line in failures:
         print(line, file=sys.stderr)
     return 1 if failures else 0

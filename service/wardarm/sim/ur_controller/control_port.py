@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +91,7 @@ class ControlPort(Service):
     def pwm(
         self, pin: Any, on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
     ) -> dict[str, Any]:
-        stamp = time.monotonic_ns() if t_ns is None else int(t_ns)
+        stamp = None if t_ns is None else int(t_ns)
         news = self.controller.pwm(int(pin), _on(on), stamp, float(frequency_hz), float(duty_percent))
         return {"ok": True, "news": news, "cycle": self.controller.cycle}
 
