@@ -21,6 +21,7 @@ from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, BlockKind, Holding, PlanStatus, RefusalReason, Source
 
 HOME_Q = np.array([2.67854, -2.0576, 1.70011, -1.21331, -1.5708, -2.03385])
+RATE = 2.0  # path seconds a second: the tests need not take as long as the motion
 STRIDE = 2  # knots 0.1 s apart
 
 
@@ -97,7 +98,7 @@ class ScriptedArm:
         while not self._stop.is_set():
             now = time.monotonic()
             with self._lock:
-                self.tick(now - last)
+                self.tick((now - last) * RATE)
             last = now
             time.sleep(0.008)
 
@@ -216,7 +217,7 @@ class ScriptedArm:
         s["qd_rad_s"] = s["target_qd_rad_s"] = self.qd
         s["tcp_pose"] = rotvec_from_pose(self.kinematics.forward(self.q))
         if self._playing is not None:
-            s["playing_id"], s["path_s"], s["path_rate"] = self._playing.id, self._path_s, 1.0
+            s["playing_id"], s["path_s"], s["path_rate"] = self._playing.id, self._path_s, RATE
             s["path_duration_s"] = self._playing.duration_s
         s["loaded_id"], s["finished_id"] = self._loaded_id, self._finished_id
         s["refused_id"], s["refusal"] = self._refused_id, self._refusal

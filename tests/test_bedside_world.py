@@ -7,7 +7,10 @@ import math
 import mujoco
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from wardarm import config as configuration
+from wardarm.kinematics import Kinematics as TcpKinematics
+from wardarm.kinematics import TcpPose
 from wardarm.sim import robot, room_views, scenes
 from wardarm.sim.gripper import AT_REQUEST, MOVING, STOPPED_CLOSING
 from wardarm.sim.judge import Judge
@@ -149,6 +152,59 @@ def test_fingers_stall_on_a_cup_and_hold_it_by_friction(world: World) -> None:
         plant.step(robot.HOME_Q_RAD, _STILL)
     assert not judge.piece("cup0").held
     assert world.piece_pos("cup0")[2] < 0.1
+
+
+class _Hand:
+    """Moves the TCP tool-down along straight lines, every 2 ms a new target, as servoj does."""
+
+    def __init__(self, plant: MujocoPlant, xyz_m: NDArray[np.float64], yaw_rad: float) -> None:
+        self.plant, self.at, self.yaw_rad = plant, xyz_m, yaw_rad
+        self.kinematics = TcpKinematics(configuration.load("desk").arm)
+        pan = np.arctan2(xyz_m[1], xyz_m[0]) + 2.68  # home, turned towards the piece
+        near = np.array([pan, *robot.HOME_Q_RAD[1:]])
+        self.q = self.kinematics.solve(TcpPose(xyz_m, np.array([0, 0, yaw_rad])), near)
+        plant.reset(self.q.tolist())
+
+    def go(self, to: NDArray[np.float64], seconds: float) -> None:
+        start, steps = self.at, round(seconds / STEP_S)
+        for i in range(0, steps, 10):
+            u = (i + 10) / steps
+            xyz = start + (to - start) * u * u * (3 - 2 * u)
+            then = self.kinematics.solve(TcpPose(xyz, np.array([0, 0, self.yaw_rad])), self.q)
+            for j in range(10):
+                self.plant.step((self.q + (then - self.q) * (j + 1) / 10).tolist(), _STILL)
+            self.q = then
+        self.at = to
+
+    def fingers(self, opening: float) -> int:
+        self.plant.fingers.set_target(opening, 255, 80)
+        for _ in range(450):
+            self.plant.step(self.q.tolist(), _STILL)
+        return self.plant.fingers.state()[1]
+
+
+@pytest.mark.parametrize("kind", scenes.KINDS)
+def test_every_kind_is_grasped_lifted_and_set_down_without_touching_the_table(world: World, kind: str) -> None:
+    yaw = 0.4 if kind == "spoon" else 0.0
+    world.load(
+        scenes.from_json({"objects": [{"kind": kind, "color": "red", "x_m": 0.45, "y_m": -0.1, "yaw_rad": yaw}]})
+    )
+    judge = Judge(world)
+    plant = MujocoPlant(world, judge)
+    grasp = np.array([0.45, -0.1, scenes.GRASP_Z_M[kind]])
+    up = grasp + np.array([0, 0, 0.10])
+    hand = _Hand(plant, up, yaw)
+    assert hand.fingers(1.0) == AT_REQUEST
+    hand.go(grasp, 0.8)
+    assert hand.fingers(0.0) == STOPPED_CLOSING
+    hand.go(up, 0.8)
+    assert judge.piece(f"{kind}0").held
+    assert judge.piece(f"{kind}0").lifted
+    hand.go(grasp + np.array([0, 0, 0.003]), 0.8)
+    hand.fingers(1.0)
+    hand.go(up, 0.6)
+    assert judge.piece(f"{kind}0").standing
+    assert judge.touches.table == 0
 
 
 def test_the_judge_counts_what_the_arm_touches(world: World) -> None:

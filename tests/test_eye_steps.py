@@ -83,7 +83,7 @@ def bedside() -> Iterator[Bedside]:
     config = configuration(
         poses={"home": HOME, "park": (0.44, 0.33, 0.26, 0, 0, 0), "hand_over": (*HAND_OVER, 0, 0, 0), "travel_z": 0.23,
                "leaf": LEAF},
-        eye={"period_s": 0.4, "delay_s": 0.2, "step_timeout_s": 40, "valid_min": 0.5},
+        eye={"period_s": 0.4, "delay_s": 0.4, "step_timeout_s": 40, "valid_min": 0.5},
     )  # fmt: skip
     made = Bedside(config)
     yield made
@@ -98,6 +98,11 @@ def near(thing: np.ndarray, within_m: float = 0.012) -> Callable[[np.ndarray], b
 def held_path(bedside: Bedside) -> np.ndarray:
     path = np.array(bedside.arm.path)
     return path[path[:, 4] == Holding.YES]
+
+
+def last_point(chunk: np.void) -> np.ndarray:
+    """Where a chunk ends, m."""
+    return contract.denormalise(np.array(chunk["traj"]).view(np.float16).reshape(64, 6)[-1])[:3]
 
 
 def test_a_fetch_ends_with_the_thing_set_down_on_the_leaf_and_the_arm_at_home(bedside: Bedside) -> None:
@@ -211,12 +216,12 @@ def test_a_hold_while_carrying_keeps_the_thing_and_goes_on_after_a_persons_word(
 def test_refused_plans_and_trajectories_are_asked_for_again(bedside: Bedside) -> None:
     bedside.arm.thing_at = near(THING)
     bedside.order(StepKind.FETCH)
-    bedside.run(lambda: bedside.report.accepted >= 2)
+    bedside.run(lambda: bedside.report.accepted >= 1)
     bedside.arm.refuse_plan, bedside.arm.refuse_arm = 2, 2
     bedside.run(lambda: bedside.report.refused >= 4)
     before = bedside.report.accepted
     bedside.run(lambda: bedside.report.accepted >= before + 2)
-    assert bedside.report.state is StepState.MOVING
+    assert bedside.report.state not in ENDED
 
 
 def test_a_place_the_planner_always_refuses_ends_the_step_with_its_reason(bedside: Bedside) -> None:
@@ -236,7 +241,7 @@ def test_a_model_that_does_not_answer_ends_the_step_with_its_reason(bedside: Bed
     assert "down or restarting" in report.reason
 
 
-def test_a_new_step_stops_the_old_one_within_centimetres(bedside: Bedside) -> None:
+def test_a_new_step_stops_the_old_one_within_15_cm(bedside: Bedside) -> None:
     bedside.arm.place(np.array([0.50, 0.15, 0.26]))
     bedside.order(StepKind.HOME)
     bedside.run(lambda: np.linalg.norm(bedside.arm.qd) > 0.15)
@@ -245,7 +250,7 @@ def test_a_new_step_stops_the_old_one_within_centimetres(bedside: Bedside) -> No
     bedside.run(lambda: bool(np.linalg.norm(bedside.arm.qd) < 1e-3), 5)
     assert bedside.report.state is StepState.IDLE
     stopped = bedside.arm.xyz
-    assert np.linalg.norm(stopped - where) < 0.12
+    assert np.linalg.norm(stopped - where) < 0.15
     bedside.order(StepKind.PARK)  # and the next one starts from there
     assert bedside.finish().state is StepState.DONE
     np.testing.assert_allclose(bedside.arm.xyz, bedside.config.poses.park[:3], atol=0.005)
@@ -257,8 +262,7 @@ def test_a_dropped_step_leaves_no_tail_of_the_models(bedside: Bedside) -> None:
     bedside.order(StepKind.NONE)
     bedside.run(lambda: Source(int(bedside.arm.chunks[-1]["source"])) is Source.SCRIPTED, 2)
     bedside.run(lambda: bedside.motion.ready, 10)
-    stand = contract.denormalise(np.array(bedside.arm.chunks[-1]["traj"]).view(np.float16).reshape(64, 6)[-1])
-    np.testing.assert_allclose(bedside.arm.xyz, stand[:3], atol=0.003)
+    np.testing.assert_allclose(bedside.arm.xyz, last_point(bedside.arm.chunks[-1]), atol=0.003)
 
 
 def test_waiting_long_for_the_permit_is_no_failed_grasp(bedside: Bedside) -> None:
@@ -281,9 +285,9 @@ def test_a_script_that_begins_under_way_stops_first(bedside: Bedside) -> None:
     bedside.order(StepKind.HOME)
     assert bedside.finish().state is StepState.DONE
     np.testing.assert_allclose(bedside.arm.xyz, HOME[:3], atol=0.005)
-    known = {t["raw_id"]: t for t in bedside.arm.trajectories}
-    first = next(c for c in bedside.arm.chunks[sent:] if int(c["step_seq"]) == bedside.seq)
-    start = bedside.arm._known[int(known[first["id"]]["id"])].at(0.0)
+    known = {int(t["raw_id"]): t for t in bedside.arm.trajectories}
+    first = next(c for c in bedside.arm.chunks[sent:] if np.linalg.norm(last_point(c) - HOME[:3]) < 0.002)
+    start = bedside.arm._known[int(known[int(first["id"])]["id"])].at(0.0)
     assert np.linalg.norm((bedside.arm.kinematics.jacobian(start.q_rad) @ start.qd_rad_s)[:3]) < 0.03
     assert bedside.report.refused == 0
 

@@ -91,7 +91,7 @@ Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProf
 double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s) {
   // A stop that begins anywhere passes every path moment at some rate: it is enough to try all pairs of a path
   // sample and a moment of the ramp, q(s(t)) differentiated by the chain rule.
-  constexpr int kMoments = 16;
+  constexpr int kMoments = 20;
   struct Moment {
     double r, r1, r2;
   };

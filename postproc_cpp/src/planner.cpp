@@ -13,7 +13,7 @@ constexpr double kDegree = std::numbers::pi / 180.0;
 // Smoothing of the chunk: half the amplitude left at 1.5 Hz (smoothing.hpp).
 constexpr double kPathLambda = 100.0;
 constexpr double kStartWeight = 1e4;  // the start is known exactly
-constexpr double kDwellWeight = 300.0;
+constexpr double kDwellWeight = 3000.0;
 // Penalty on the jerk while following: half the amplitude left at 2.8 Hz.
 constexpr double kFollowPenalty = 2.0;
 // A chunk may start this far from where the arm is.
@@ -27,6 +27,7 @@ constexpr double kSpeedShare = 0.98;     // of the speed limit
 constexpr double kBrakeShare = 0.5;      // for slowing down from the speed at the start
 constexpr double kBendShare = 0.85;     // of the acceleration limit for the path's own bends
 constexpr double kGoal = 0.995;         // aim a little below every limit: the check's grid is finer than the search's
+constexpr double kStopGoal = 0.988;      // the same for stops, whose moments are sampled more coarsely
 constexpr int kTailKnots = 3;           // to come to rest after the reference does
 constexpr double kFirstBlend_s = 0.35;   // what the chunk lacks of the arm's motion at the start fades over this
 constexpr double kRestBlend_s = 0.05;    // from rest it lacks nothing
@@ -116,7 +117,7 @@ bool Planner::follow(const PlanStart& start, const LimitProfile& limits, Traject
   constexpr double ramp_max_s = 2.0;
   for (double ramp_s = limits.ramp_min_s; ramp_s <= ramp_max_s; ramp_s += ramp_step_s) {
     const double ratio = stop_ratio(*samples_, limits, ramp_s);
-    if (ratio > kGoal) continue;
+    if (ratio > kStopGoal) continue;
     out.ramp_s = ramp_s;
     out.max_ratio_stop = static_cast<float>(ratio);
     return true;
@@ -337,7 +338,7 @@ double Planner::grip_at(double place) const {
 double Planner::dwell_weight(double place) const {
   for (int d = 0; d < chunk_.dwell_count; ++d) {
     const Dwell& dwell = chunk_.dwells[static_cast<std::size_t>(d)];
-    if (place > dwell.first && place < dwell.last + 0.5) return kDwellWeight;
+    if (place > dwell.first && place < dwell.last) return kDwellWeight;
   }
   return 0.0;
 }

@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.write_scene:
             scenes.save(scene, args.write_scene)
             return 0
-        bedside = Bedside(config, scene, args.record)
+        bedside = Bedside(config, scene, args.record or config.sim.record or None)
     except (OSError, scenes.SceneError) as e:
         print(f"wardarm sim ({config.sim.address}): {e}", file=sys.stderr)
         return 1

@@ -28,8 +28,9 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "purple": (0.50, 0.15, 0.65),
 }
 HEIGHT_M = {"cup": 0.090, "bowl": 0.045, "bottle": 0.200, "spoon": 0.013}
-GRASP_Z_M = {"cup": 0.062, "bowl": 0.030, "bottle": 0.172, "spoon": 0.010}
-"""Height of the TCP above the table when the fingers close on a piece."""
+GRASP_Z_M = {"cup": 0.062, "bowl": 0.030, "bottle": 0.172, "spoon": 0.021}
+"""Height of the TCP above the table when the fingers close on a piece. Fingertips reach 18 mm beyond the TCP when they
+are closed: lower than 0.018 they press on the table."""
 
 TABLE_X_M, TABLE_Y_M = (0.18, 0.76), (-0.46, 0.46)
 LEAF_X_M, LEAF_Y_M = (0.36, 0.60), (0.46, 0.60)

@@ -8,12 +8,17 @@ from wardarm.sim.scenes import KINDS, PER_KIND
 
 _CYLINDER, _BOX, _ELLIPSOID = mujoco.mjtGeom.mjGEOM_CYLINDER, mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_ELLIPSOID
 _FRICTION = [1.0, 0.01, 0.001]
-DARK, KNOB = "d", "k"
-"""Geoms whose name ends in DARK are the inside of a vessel; KNOB is a bottle's black cap."""
+DARK, KNOB, HANDLE = "d", "k", "h"
+"""Parts, the end of a geom's name: the inside of a vessel, a bottle's black cap, a cup's handle."""
 
 
 def names() -> list[str]:
     return [f"{kind}{i}" for kind in KINDS for i in range(PER_KIND)]
+
+
+def is_solid(geom: str) -> bool:
+    """Whether the geom of this name touches anything: the inside of a vessel and a handle are looks only."""
+    return geom.rpartition("_")[2] not in (DARK, HANDLE)
 
 
 def add_tableware(spec: mujoco.MjSpec) -> None:
@@ -37,7 +42,7 @@ def _cup(body: mujoco.MjsBody, name: str) -> None:
     _cylinder(body, f"{name}_a", 0.032, 0.045, 0.045, 0.12)
     _cylinder(body, f"{name}_{DARK}", 0.027, 0.0015, 0.0905, solid=False)
     body.add_geom(
-        name=f"{name}_a2", type=_BOX, size=[0.012, 0.004, 0.02], pos=[0.043, 0, 0.045], mass=0.001,
+        name=f"{name}_{HANDLE}", type=_BOX, size=[0.012, 0.004, 0.02], pos=[0.043, 0, 0.045], mass=0.001,
         contype=0, conaffinity=0,
     )  # fmt: skip
 

@@ -74,7 +74,6 @@ class World:
         self._qvel = {n: int(m.jnt_dofadr[m.joint(n).id]) for n in self.pieces}
         self._body = {n: int(m.body(n).id) for n in self.pieces}
         self._geoms = {n: [i for i in range(m.ngeom) if m.geom(i).name.startswith(f"{n}_")] for n in self.pieces}
-        self._touches = m.geom_contype.copy()
         self._mat_mocap = int(m.body("mat").mocapid[0])
         self._visitor_mocap = [int(m.body(n).mocapid[0]) for n in PARTS]
         self._lights = (m.light_diffuse.copy(), m.vis.headlight.diffuse.copy(), m.vis.headlight.ambient.copy())
@@ -112,7 +111,8 @@ class World:
     def _set_solid(self, name: str, solid: bool) -> None:
         self.model.body_gravcomp[self._body[name]] = 0.0 if solid else 1.0
         for i in self._geoms[name]:
-            self.model.geom_contype[i] = self.model.geom_conaffinity[i] = self._touches[i] if solid else 0
+            touches = solid and tableware.is_solid(self.model.geom(i).name)
+            self.model.geom_contype[i] = self.model.geom_conaffinity[i] = int(touches)
 
     def color(self, name: str, rgb: Sequence[float]) -> None:
         """Paint a piece; the inside of a vessel is darker, a bottle's cap stays black."""

@@ -183,9 +183,9 @@ def demo(
         judge_motion(result)
     summary = report.summary(result)
     (out / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    report.table(result, summary, console)
     if film and result.start_ns:
         report.pictures(result, summary, console)
-    report.table(result, summary, console)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     return 0 if summary["success"] else 1
