@@ -49,18 +49,18 @@ def test_a_urscript_program_and_the_gripper_fetch_a_cup_by_physics(bench: Bench,
     cup = next(p for p in bench.ask("report")["pieces"] if p["kind"] == "cup" and p["color"] == "blue")
     x, y, _ = cup["pos_m"]
     bench.run_script(
-        f" movej(get_inverse_kin({_down(x, y, _UP_Z)}), a=1.4, v=1.0)\n movel({_down(x, y, _GRASP_Z)}, a=0.8, v=0.25)"
+        f" movej(get_inverse_kin({_down(x, y, _UP_Z)}), a=2.0, v=1.4)\n movel({_down(x, y, _GRASP_Z)}, a=1.2, v=0.4)"
     )
     assert _grip(bench, 255) == "OBJ 2"
     bench.run_script(
-        f" movel({_down(x, y, _UP_Z)}, a=0.8, v=0.25)\n movej(get_inverse_kin({_down(0.48, 0.5, _UP_Z)}), a=1.4, v=1.0)\n"
-        f" movel({_down(0.48, 0.5, _GRASP_Z + 0.002)}, a=0.8, v=0.25)"
+        f" movel({_down(x, y, _UP_Z)}, a=1.2, v=0.4)\n movej(get_inverse_kin({_down(0.48, 0.5, _UP_Z)}), a=2.0, v=1.4)\n"
+        f" movel({_down(0.48, 0.5, _GRASP_Z + 0.002)}, a=1.2, v=0.4)"
     )
     held = next(p for p in bench.ask("report")["pieces"] if p["name"] == cup["name"])
     assert held["lifted"]
     assert not held["fetched"]
     assert _grip(bench, 0) == "OBJ 3"
-    bench.run_script(f" movel({_down(0.48, 0.5, _UP_Z)}, a=0.8, v=0.25)")
+    bench.run_script(f" movel({_down(0.48, 0.5, _UP_Z)}, a=1.2, v=0.4)")
     report = bench.ask("report")
     assert report["fetched"] == [cup["name"]]
     assert report["touches"]["patient"] == report["touches"]["bed"] == report["touches"]["table"] == 0

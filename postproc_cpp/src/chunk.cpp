@@ -13,29 +13,32 @@ constexpr double kDegree = std::numbers::pi / 180.0;
 constexpr const char* kColumn[kDof] = {"x", "y", "z", "roll", "pitch", "yaw"};
 // Fingers move where the opening changes by more than this a point (0.4 a second).
 constexpr double kGripStep = 0.02;
+// Such a movement begins and ends where the change falls below this.
+constexpr double kGripTail = 0.004;
 // A closing or opening in place: the points on both sides of it stay within this.
 constexpr double kDwellSpread_m = 0.012;
 
 // R_D, tool-down: x and y of base swapped, z down. As a quaternion: half a turn about (x + y) / sqrt 2.
 Eigen::Quaterniond tool_down() { return {0.0, std::numbers::sqrt2 / 2, std::numbers::sqrt2 / 2, 0.0}; }
 
+double grip_step(const Chunk& chunk, int i) {
+  return std::fabs(chunk.grip[static_cast<std::size_t>(i)] - chunk.grip[static_cast<std::size_t>(i - 1)]);
+}
+
 // Runs of points over which the opening changes while the position hardly does.
 void find_dwells(Chunk& chunk) {
   chunk.dwell_count = 0;
   int i = 1;
   while (i < kPoints && chunk.dwell_count < kMaxDwells) {
-    const auto moves = [&](int k) {
-      return std::fabs(chunk.grip[static_cast<std::size_t>(k)] - chunk.grip[static_cast<std::size_t>(k - 1)]) >
-             kGripStep;
-    };
-    if (!moves(i)) {
+    if (grip_step(chunk, i) <= kGripStep) {
       ++i;
       continue;
     }
-    const int first = i - 1;
+    int first = i - 1;
+    while (first > 0 && grip_step(chunk, first) > kGripTail) --first;
     int last = i;
     for (int k = i + 1; k < kPoints && k <= last + 2; ++k) {
-      if (moves(k)) last = k;  // a gap of one point is still the same movement of the fingers
+      if (grip_step(chunk, k) > kGripTail) last = k;  // a gap of one point is still the same movement of the fingers
     }
     Eigen::RowVector3d low = chunk.position_m.row(first);
     Eigen::RowVector3d high = low;
@@ -43,8 +46,10 @@ void find_dwells(Chunk& chunk) {
       low = low.cwiseMin(chunk.position_m.row(k));
       high = high.cwiseMax(chunk.position_m.row(k));
     }
-    if ((high - low).norm() < kDwellSpread_m)
-      chunk.dwells[static_cast<std::size_t>(chunk.dwell_count++)] = {first, last};
+    // One point more: the last opening is commanded with the next knot, and the fingers lag.
+    if ((high - low).norm() < kDwellSpread_m) {
+      chunk.dwells[static_cast<std::size_t>(chunk.dwell_count++)] = {first, std::min(last + 1, kPoints - 1)};
+    }
     i = last + 1;
   }
 }

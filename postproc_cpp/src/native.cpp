@@ -13,6 +13,7 @@
 
 #include "native_layout.hpp"
 #include "wardarm/answer.hpp"
+#include "wardarm/crc32.hpp"
 #include "wardarm/envelope.hpp"
 #include "wardarm/planner.hpp"
 #include "wardarm/process_groot_output.h"
@@ -177,6 +178,7 @@ NB_MODULE(_native, m) {
   using namespace wardarm;
   m.doc() = "wardarm's trajectory planner, its independent check, UR5e kinematics and shared-memory layouts.";
   m.def("layout", &native_layout);
+  m.def("crc32", [](const nb::bytes& data) { return crc32(data.data(), data.size()); }, "data"_a);
   m.def("sample", &sample, "knots"_a, "dt_s"_a);
   m.def("process_groot_output", &groot_output, "raw"_a);
   nb::class_<Planner>(m, "Planner")

@@ -34,6 +34,9 @@ constexpr double kRestBlend_s = 0.05;    // from rest it lacks nothing
 constexpr double kSlackening = 0.8;      // of the weight of the path near where the start exceeds a limit
 constexpr double kBlendGrowth = 1.1;     // while the start exceeds a limit
 constexpr double kLongestBlend_s = 1.2;
+constexpr double kStill_m_s = 0.01;       // slower than this the arm counts as standing where its fingers move
+constexpr double kDwellTolerance_m = 0.0009;  // from the place where the fingers move, while they move
+constexpr double kDwellLast_m = 0.003;        // what is accepted once the arm has waited as long as it may
 constexpr double kSoon_s = 0.7;          // a dwell that begins sooner may need the arm to wait for itself
 constexpr double kSettleStep_s = 0.08;
 constexpr double kLongestSettle_s = 0.6;
@@ -141,7 +144,7 @@ bool Planner::starts_at(const Pose& at, Refusal& why) const {
 }
 
 // The chunk as rows of position and rotation vector; dwells gathered to one place.
-void Planner::lay_path(const Pose& at, std::span<Row> rows, std::span<double> weight) {
+void Planner::lay_path(const Pose& at, bool slow, std::span<Row> rows, std::span<double> weight) {
   turn_origin_ = Eigen::Quaterniond(at.rotation);
   // Rotation vectors are taken from point to point, so that half a turn away from the start is no seam.
   Eigen::Vector3d before = Eigen::Vector3d::Zero();
@@ -171,15 +174,15 @@ void Planner::lay_path(const Pose& at, std::span<Row> rows, std::span<double> we
     const auto first = static_cast<std::size_t>(dwell.first);
     const auto last = static_cast<std::size_t>(dwell.last);
     Row mean{};
-    if (first <= 1) {
+    if (first <= 1 && slow) {
       mean = rows[0];  // the fingers move already: stay
     } else {
-      for (std::size_t i = first; i <= last; ++i) {
+      for (std::size_t i = std::max<std::size_t>(first, 1); i <= last; ++i) {
         for (int k = 0; k < kDof; ++k) mean.value[k] += rows[i].value[k];
       }
-      for (double& value : mean.value) value /= static_cast<double>(last - first + 1);
+      for (double& value : mean.value) value /= static_cast<double>(last - std::max<std::size_t>(first, 1) + 1);
     }
-    for (std::size_t i = first; i <= last; ++i) {
+    for (std::size_t i = slow ? first : std::max<std::size_t>(first, 1); i <= last; ++i) {
       rows[i] = mean;
       weight[i] = std::max(weight[i], kDwellWeight);
     }
@@ -233,7 +236,8 @@ bool Planner::smooth_path(const PlanStart& start, TrajectoryPoint* points, Refus
   std::array<Row, kPoints + kLead> buffer;
   std::array<double, kPoints + kLead> weight_buffer;
   const std::span<Row> rows = std::span(buffer).subspan(kLead);
-  lay_path(at, rows, std::span(weight_buffer).subspan(kLead));
+  const bool slow = (arm_.jacobian(start.state.q) * start.state.qd).head<3>().norm() < kStill_m_s;
+  lay_path(at, slow, rows, std::span(weight_buffer).subspan(kLead));
   if (start.at_rest) {
     smooth_rows(rows, std::span(weight_buffer).subspan(kLead), kPathLambda);
   } else {
@@ -343,9 +347,35 @@ double Planner::dwell_weight(double place) const {
   return 0.0;
 }
 
+// Whether the arm stands still enough while its fingers move; where not, the next round waits or slows down there.
+bool Planner::keeps_dwells() {
+  const double tolerance_m = rounds_ < kMaxRounds / 2 ? kDwellTolerance_m : kDwellLast_m;
+  bool kept = true;
+  for (int d = 0; d < chunk_.dwell_count; ++d) {
+    const Dwell& dwell = chunk_.dwells[static_cast<std::size_t>(d)];
+    const Eigen::Vector3d wanted = position_of(path_[static_cast<std::size_t>((dwell.first + dwell.last) / 2)]);
+    double worst = 0.0;
+    for (int k = 0; k < spline_.knots(); ++k) {
+      const double place = place_[static_cast<std::size_t>(k)];
+      if (place <= dwell.first || place >= dwell.last) continue;
+      worst = std::max(worst, (arm_.tcp(spline_.at_knot(k).q).position - wanted).norm());
+    }
+    if (worst <= tolerance_m) continue;
+    kept = false;
+    if (d == 0 && dwells_soon() && settle_s_ < kLongestSettle_s) {
+      settle_s_ += kSettleStep_s;
+    } else {
+      for (int i = std::max(0, dwell.first - 3); i <= std::min(dwell.last + 3, kPoints - 1); ++i) {
+        pace_.rate_cap[static_cast<std::size_t>(i)] = std::min(pace_.rate_cap[static_cast<std::size_t>(i)], pace_.rate_of(i)) * 0.85;
+      }
+    }
+  }
+  return kept;
+}
+
 // True if the fingers are to move before the arm could settle from its speed at the start.
 bool Planner::dwells_soon() const {
-  if (chunk_.dwell_count == 0 || chunk_.dwells[0].first < 2 || chunk_.dwells[0].first > pace_.last()) return false;
+  if (chunk_.dwell_count == 0 || chunk_.dwells[0].first > pace_.last()) return false;
   return pace_.time_of(chunk_.dwells[0].first) < kSoon_s;
 }
 
@@ -444,7 +474,7 @@ bool Planner::find_law(const PlanStart& start, const LimitProfile& limits, Refus
     }
     if (worst <= kGoal) {
       ratios_ = motion_ratios(arm_, spline_, limits, *samples_);
-      if (ratios_.largest() <= 1.0) {
+      if (ratios_.largest() <= 1.0 && keeps_dwells()) {
         best_ = spline_;
         best_place_ = place_;
         return true;

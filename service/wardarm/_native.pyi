@@ -71,3 +71,6 @@ def process_groot_output(raw: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def layout() -> dict[str, Any]:
     """{"structs": {name: {"size", "fields": {field: (offset, bytes)}}}, "blocks": {name: (kind, slots, payload bytes)}}."""
+
+def crc32(data: bytes) -> int:
+    """CRC-32 as the rings use it: the one of zlib."""

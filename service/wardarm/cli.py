@@ -114,9 +114,30 @@ def config_docs() -> None:
 
 
 @sim_app.command("bedside")
-def sim_bedside(config: ConfigFile = "desk") -> None:
+def sim_bedside(
+    config: ConfigFile = "desk",
+    scene: Annotated[str, typer.Option(help="a scene file (JSON); default: drawn from sim.seed")] = "",
+    record: Annotated[str, typer.Option(help="write the world's states into this file")] = "",
+    write_scene: Annotated[str, typer.Option(help="only write the scene into this file")] = "",
+) -> None:
     """The simulated arm, gripper and world in real time (without the pictures: see 'sim views')."""
-    raise typer.Exit(_module("wardarm.sim.bedside", "--config", config))
+    given = (("--scene", scene), ("--record", record), ("--write-scene", write_scene))
+    raise typer.Exit(
+        _module("wardarm.sim.bedside", "--config", config, *(w for pair in given if pair[1] for w in pair))
+    )
+
+
+@sim_app.command("room")
+def sim_room(
+    name: Annotated[str, typer.Argument(help="bed, door or window")],
+    config: ConfigFile = "desk",
+    width: int = 640,
+    height: int = 360,
+    fps: float = 5,
+) -> None:
+    """One room view as raw GRAY8 frames on stdout: a camera command for the guard."""
+    sizes = ("--width", str(width), "--height", str(height), "--fps", str(fps))
+    raise typer.Exit(_module("wardarm.sim.room", name, "--config", config, *sizes))
 
 
 @sim_app.command("views")
@@ -146,6 +167,12 @@ def guard_preview(
 ) -> None:
     """One picture a room view, with zones, our own arm's mask and what is detected."""
     raise typer.Exit(_module("wardarm.guard.preview", "--config", config, "--out", str(out_dir)))
+
+
+@guard_app.command("relearn")
+def guard_relearn(config: ConfigFile = "desk") -> None:
+    """Let the running guard learn the empty room anew: only with nobody in the views."""
+    raise typer.Exit(_module("wardarm.guard.main", "--config", config, "--relearn"))
 
 
 @policy_app.command("contract")

@@ -40,12 +40,13 @@ class Planner {
  private:
   bool follow(const PlanStart& start, const LimitProfile& limits, Trajectory& out, Refusal& why);
   bool starts_at(const Pose& at, Refusal& why) const;
-  void lay_path(const Pose& at, std::span<Row> rows, std::span<double> weight);
+  void lay_path(const Pose& at, bool slow, std::span<Row> rows, std::span<double> weight);
   void lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const;
   bool smooth_path(const PlanStart& start, TrajectoryPoint* points, Refusal& why);
   bool solve_joints(const PlanStart& start, Refusal& why);
   void limit_pace(const LimitProfile& limits);
   bool find_law(const PlanStart& start, const LimitProfile& limits, Refusal& why);
+  bool keeps_dwells();
   [[nodiscard]] bool dwells_soon() const;
   [[nodiscard]] double place_after(double t_s, int& hint) const;
   void build_reference(const PlanStart& start, double blend_s);

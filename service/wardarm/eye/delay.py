@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Delay:
-    """Rolling p99 of (inference + plan + check + load) plus a margin, within limits. Seconds."""
+    """Rolling p99 of (inference + plan + check + load) plus a margin, within limits. Seconds of the controller's clock."""
 
     def __init__(self, first_s: float, margin_s: float, max_s: float, min_s: float = 0.1, window: int = 64) -> None:
         self.margin_s, self.min_s, self.max_s = margin_s, min_s, max_s

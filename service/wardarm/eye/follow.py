@@ -293,7 +293,7 @@ class Follower:
         join, a = asking.join, result.answer
         if join is None or self.motion.passed(join):
             self.report.refused += 1
-            self.model_delay.late((time.monotonic_ns() - result.asked_ns) * 1e-9 + self._load_s())
+            self.model_delay.late(self._controller_s(result.asked_ns) + self._load_s())
             asking.retry_at_s = time.monotonic()
             return
         traj, grip = stretch(a.traj, a.grip, self.order.speed_scale)
@@ -306,10 +306,14 @@ class Follower:
         r.chunks += 1
         r.done, r.model_version = a.done, a.model_version
         r.camera_ms = (reply.frame.arrival_ns - reply.frame.capture_ns) * 1e-6
-        self._infer_s.append((a.end_ns - a.start_ns) * 1e-9)
+        self._infer_s.append((a.end_ns - a.start_ns) * 1e-9 * self.motion.clock_rate)
         r.queue_ms, r.infer_ms, r.validate_ms = reply.queue_ms, (a.end_ns - a.start_ns) * 1e-6, a.validate_ms
 
     # -- both ---------------------------------------------------------------------------------------------------
+
+    def _controller_s(self, since_ns: int) -> float:
+        """Time on the controller's clock since a moment on ours: joins are on the controller's."""
+        return (time.monotonic_ns() - since_ns) * 1e-9 * self.motion.clock_rate
 
     def _load_s(self) -> float:
         """What checking and loading takes, from the last time: arm refuses what it could not load before the join."""
@@ -347,7 +351,7 @@ class Follower:
         if isinstance(result, Accepted):
             asking.refusals = asking.lasting = 0
             self.report.accepted += 1
-            delay.add(result.took_s)
+            delay.add(result.took_s * self.motion.clock_rate)
             capture_ns = result.sent.stamps.capture_ns
             if not self.report.first_capture_ns and capture_ns:
                 self.report.first_capture_ns = capture_ns
@@ -362,7 +366,7 @@ class Follower:
         asking.lasting = asking.lasting + 1 if refused.lasting else 0
         asking.retry_at_s = time.monotonic() + _RETRY_S
         if refused.late:
-            delay.late((time.monotonic_ns() - refused.sent.asked_ns) * 1e-9 + self._load_s())
+            delay.late(self._controller_s(refused.sent.asked_ns) + self._load_s())
         log.warning("chunk refused", extra={"raw_id": refused.sent.raw_id, "reason": refused.reason})
         if asking.lasting >= _LASTING_REFUSALS or asking.refusals >= _REFUSALS:
             raise StepEnded(self._ending(), refused.reason)

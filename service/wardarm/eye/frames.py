@@ -81,7 +81,7 @@ class FrameRegion:
 
 
 class FrameBoard:
-    """Where the camera's thread puts frames and the main loop takes the newest from. Safe between threads."""
+    """Where the camera's thread puts frames and the main loop takes the newest from; each call holds a lock."""
 
     def __init__(self, region: FrameRegion, prefix: str) -> None:
         self.region = region

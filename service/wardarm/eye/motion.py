@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from wardarm.shm.ring import Slot
 
 STATUS_STALE_S = 0.5  # 60 samples of the 125 Hz status
 _KEEP = 8
+_CLOCK_SAMPLES, _CLOCK_STEP_NS, _CLOCK_RATE_MIN = 21, 100_000_000, 0.05
 _TAIL_S = 0.05  # nothing joins the last knot interval: the arm is as good as at rest there
 
 
@@ -40,12 +41,32 @@ class Motion:
         self._answers: OrderedDict[int, Slot] = OrderedDict()
         self._generation = self._inode = 0
         self._age_s = float("inf")
+        self._clock: deque[tuple[int, float]] = deque(maxlen=_CLOCK_SAMPLES)
 
     def update(self) -> None:
         arm = self._arm.latest()
         self.status = arm.data if arm is not None else None
         self._age_s = arm.age_s if arm is not None else float("inf")
+        self._read_clock()
         self._read_trajectories()
+
+    def _read_clock(self) -> None:
+        if self.status is None:
+            return
+        stamp_ns, controller_s = int(self.status["stamp_ns"]), float(self.status["controller_s"])
+        if self._clock and (stamp_ns < self._clock[-1][0] or controller_s < self._clock[-1][1]):
+            self._clock.clear()  # another controller, or the same one started anew
+        if not self._clock or stamp_ns - self._clock[-1][0] >= _CLOCK_STEP_NS:
+            self._clock.append((stamp_ns, controller_s))
+
+    @property
+    def clock_rate(self) -> float:
+        """Controller seconds a second here, over the last two seconds: 1, or less where a simulation falls behind."""
+        if len(self._clock) < 2:
+            return 1.0
+        (first_ns, first_s), (last_ns, last_s) = self._clock[0], self._clock[-1]
+        rate = (last_s - first_s) / max((last_ns - first_ns) * 1e-9, 1e-3)
+        return min(max(rate, _CLOCK_RATE_MIN), 1.0)
 
     def _read_trajectories(self) -> None:
         """Every one since the last look, not only the newest: two may have come within a tick."""
@@ -122,7 +143,8 @@ class Motion:
     def path_s(self) -> float:
         """Path time now on the trajectory under way."""
         age_s = (time.monotonic_ns() - int(self.status["stamp_ns"])) * 1e-9
-        return float(self.status["path_s"]) + float(self.status["path_rate"]) * min(max(age_s, 0.0), 0.1)
+        ahead_s = min(max(age_s, 0.0), 0.1) * self.clock_rate
+        return float(self.status["path_s"]) + float(self.status["path_rate"]) * ahead_s
 
     def now(self) -> Planned | None:
         """The plan at this moment; None while it is not known."""
@@ -157,7 +179,7 @@ class Motion:
         trajectory = self.playing()
         if trajectory is None or int(self.status["loaded_id"]) != trajectory.id:
             return None
-        at_s = self.path_s() + delay_s
+        at_s = round(self.path_s() + delay_s, 6)  # the wire's unit: whole microseconds
         if at_s > trajectory.duration_s - _TAIL_S:
             return None
         return Join(trajectory.id, at_s, trajectory.at(at_s), self.epoch)

@@ -27,7 +27,9 @@ def ask(address: str, port: int, command: str, *words: Any, timeout_s: float = 5
             f.flush()
             line = f.readline()
     except OSError as e:
-        raise ControlError(f"{address}:{port}: no simulated bedside answers ({e}); is 'wardarm sim' running?") from e
+        raise ControlError(
+            f"{address}:{port}: no simulated bedside answers ({e}); is 'wardarm sim bedside' running?"
+        ) from e
     if not line:
         raise ControlError(f"{command}: the simulation closed the connection")
     answer: dict[str, Any] = json.loads(line)

@@ -30,7 +30,8 @@ COLORS: dict[str, tuple[float, float, float]] = {
 HEIGHT_M = {"cup": 0.090, "bowl": 0.045, "bottle": 0.200, "spoon": 0.013}
 GRASP_Z_M = {"cup": 0.062, "bowl": 0.030, "bottle": 0.172, "spoon": 0.021}
 """Height of the TCP above the table when the fingers close on a piece. Fingertips reach 18 mm beyond the TCP when they
-are closed: lower than 0.018 they press on the table."""
+are closed: a spoon at 0.010 m is held 10 times of 30, at 0.013 held but the table is pressed, at 0.021 held 30 times
+of 30 and the table not touched."""
 
 TABLE_X_M, TABLE_Y_M = (0.18, 0.76), (-0.46, 0.46)
 LEAF_X_M, LEAF_Y_M = (0.36, 0.60), (0.46, 0.60)
@@ -166,7 +167,9 @@ def load(path: str | Path) -> Scene:
     try:
         return from_json(json.loads(Path(path).read_text("utf-8")), str(path))
     except FileNotFoundError as e:
-        raise SceneError(f"{path}: no such scene file; write one with 'wardarm sim --write-scene FILE'") from e
+        raise SceneError(
+            f"{path}: no such scene file; 'python -m wardarm.sim.bedside --config desk --write-scene FILE' writes one"
+        ) from e
     except json.JSONDecodeError as e:
         raise SceneError(f"{path}: not JSON: {e}") from e
 

@@ -96,7 +96,7 @@ class WorldReader:
             self._map = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
         self._head = np.frombuffer(self._map, _HEADER, 1)
         if int(self._head["magic"][0]) != _MAGIC or int(self._head["payload"][0]) != STATE.itemsize:
-            raise ring.BlockForeign(f"{self.path}: not this version's world state; start 'wardarm sim' anew")
+            raise ring.BlockForeign(f"{self.path}: not this version's world state; start 'wardarm sim bedside' anew")
 
     def latest(self) -> Any | None:
         """A checked copy (numpy.void of STATE), or None while nothing is published."""
@@ -139,5 +139,7 @@ def wait_for(prefix: str, timeout_s: float = 60.0) -> WorldReader:
         ):  # not there yet, of no size yet, or another version's
             pass
         if time.monotonic() > end:
-            raise TimeoutError(f"{path(prefix)}: no living world state in {timeout_s:.0f} s; is 'wardarm sim' running?")
+            raise TimeoutError(
+                f"{path(prefix)}: no living world state in {timeout_s:.0f} s; is 'wardarm sim bedside' running?"
+            )
         time.sleep(0.02)

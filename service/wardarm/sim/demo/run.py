@@ -28,6 +28,7 @@ from wardarm import config as configuration
 from wardarm.client import Refused
 from wardarm.config import Config
 from wardarm.ops import limits
+from wardarm.shm import ring
 from wardarm.sim import scenes
 from wardarm.sim.control import ControlError, ask
 from wardarm.sim.demo import asking, report
@@ -113,7 +114,7 @@ class System:
     """`wardarm run` as a child. Leaves no process behind."""
 
     def __init__(self, config: Config, run_dir: Path) -> None:
-        self.run_dir = run_dir
+        self.run_dir, self.prefix = run_dir, config.shm.prefix
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(parents=True)
         file = run_dir / "demo.json"
@@ -152,6 +153,8 @@ class System:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        for block in ring.SHM.glob(f"{self.prefix}*"):  # names of this run alone
+            block.unlink(missing_ok=True)
 
 
 def demo(
