@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
-
 from wardarm import _native
 from wardarm.arm.params import write_envelope_params, write_planner_params
 from wardarm.config import Config

@@ -17,7 +17,7 @@ from wardarm.eye.realsense import Pairing, RealSense, SensorClock
 from wardarm.shm.layouts import BlockKind
 from wardarm.shm.ring import Reader
 
-SMALL = {"source": eye_camera.SOURCE, "width": 320, "height": 180, "fps": 30, "lost_s": 0.3}
+SMALL = {"source": eye_camera.SOURCE, "width": 320, "height": 180, "fps": 30, "lost_s": 0.3, "dark_below": 0}
 
 
 @pytest.fixture
@@ -75,6 +75,22 @@ def test_a_silent_camera_is_seen_and_comes_back(camera: RealSense, config: Confi
     wait(lambda: camera.board.silent_s() > config.camera.lost_s)
     eye_camera.MADE[-1].muted.clear()
     wait(lambda: camera.board.silent_s() < 0.2)
+
+
+def test_a_dark_picture_is_as_good_as_none_and_says_so(config: Config) -> None:
+    dark = configuration(camera=SMALL | {"dark_below": 6})
+    camera = RealSense(dark, board_for(dark))
+    camera.start()
+    try:
+        wait(lambda: camera.board.latest is not None)
+        eye_camera.MADE[-1].picture = np.zeros((180, 320, 3), np.uint8)
+        wait(lambda: camera.board.silent_s() > 0.3)
+        assert "the picture is dark (mean 0.0 of 255" in camera.error
+        eye_camera.MADE[-1].picture = np.full((180, 320, 3), 90, np.uint8)
+        wait(lambda: camera.board.silent_s() < 0.2 and camera.error == "")
+    finally:
+        camera.stop()
+        remove_blocks(dark)
 
 
 def test_a_camera_silent_for_long_is_opened_again(camera: RealSense) -> None:

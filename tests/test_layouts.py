@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from wardarm import _native
 from wardarm.shm import layouts
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postproc_cases import HOME_DEG, Array, Bench
 from scipy.spatial.transform import Rotation
-
 from wardarm.config import Config
 
 angles = st.lists(st.floats(-3.1, 3.1), min_size=6, max_size=6).map(np.array)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postproc_cases import CARRY_LIQUID, FAST, PATIENT, WARD, Array, Bench, knot_table, line, raw_chunk, reason, rpy_of
-
 from wardarm import _native
 from wardarm.shm.layouts import PlanStatus
 

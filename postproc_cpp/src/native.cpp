@@ -178,7 +178,8 @@ NB_MODULE(_native, m) {
   using namespace wardarm;
   m.doc() = "wardarm's trajectory planner, its independent check, UR5e kinematics and shared-memory layouts.";
   m.def("layout", &native_layout);
-  m.def("crc32", [](const nb::bytes& data) { return crc32(data.data(), data.size()); }, "data"_a);
+  m.def(
+      "crc32", [](const nb::bytes& data) { return crc32(data.data(), data.size()); }, "data"_a);
   m.def("sample", &sample, "knots"_a, "dt_s"_a);
   m.def("process_groot_output", &groot_output, "raw"_a);
   nb::class_<Planner>(m, "Planner")

@@ -71,7 +71,8 @@ void smooth_rows(std::span<Row> rows, std::span<const double> weight, double lam
   const int n = static_cast<int>(rows.size());
   BandedSystem system;
   system.reset(n);
-  for (int i = 0; i < n; ++i) system.add(1, &i, &one, weight[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < n; ++i)
+    system.add(1, &i, &one, weight[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(i)]);
   for (int i = 0; i + 3 < n; ++i) {
     const int at[4] = {i, i + 1, i + 2, i + 3};
     system.add(4, at, third_difference, lambda, Row{});

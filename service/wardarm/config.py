@@ -93,6 +93,9 @@ class Camera(_Section):
     height: int = Field(default=720, ge=180, le=1080)
     fps: int = Field(default=30, ge=1, le=90, description="frames/s")
     lost_s: float = Field(default=0.5, gt=0, le=5, description="no frame for this long: CAMERA_LOST")
+    dark_below: float = Field(
+        default=6, ge=0, le=128, description="mean brightness (0..255) under which a picture is dark: as good as none"
+    )
     slots: int = Field(default=4, ge=2, le=16, description="frame slots in /dev/shm")
 
 

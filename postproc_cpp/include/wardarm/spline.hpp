@@ -20,9 +20,9 @@ struct JointState {
 // What the spline is to follow, at each knot.
 struct Reference {
   int knots = 0;
-  std::array<Row, kMaxKnots> q;            // rad
-  std::array<double, kMaxKnots> weight;    // of the distance to q
-  std::array<double, kMaxKnots> penalty;   // of the jerk in the interval after the knot
+  std::array<Row, kMaxKnots> q;           // rad
+  std::array<double, kMaxKnots> weight;   // of the distance to q
+  std::array<double, kMaxKnots> penalty;  // of the jerk in the interval after the knot
 };
 
 class JointSpline {

@@ -22,7 +22,7 @@ from wardarm.eye.model import Model, Reply, Tokens, stretch
 from wardarm.eye.motion import Join, Motion
 from wardarm.eye.planned import Planned
 from wardarm.eye.scripted import Fingers, Line, Script, stop
-from wardarm.eye.triton import InferenceError
+from wardarm.eye.triton import ChunkOutOfRange, InferenceError
 from wardarm.policy import contract
 from wardarm.shm.layouts import Source, StepState
 
@@ -228,7 +228,10 @@ class Follower:
                 seen = frame.number
                 self.model.ask(tokens, now)
             result = self.model.poll()
-            if isinstance(result, InferenceError):
+            if isinstance(result, ChunkOutOfRange):  # nothing moves by it, and it often comes with a low `valid`
+                values.append(result.valid)
+                self.report.valid = float(np.mean(values))
+            elif isinstance(result, InferenceError):
                 failures += 1
                 if failures >= _MODEL_FAILURES:
                     raise StepEnded(self._ending(), f"the model does not answer: {result}")

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from wardarm.config import Config
 from wardarm.eye.frames import Frame, FrameBoard
 from wardarm.eye.planned import Planned
-from wardarm.eye.triton import Answer, ContractMismatch, InferenceClient, InferenceError, ServerUnavailable
+from wardarm.eye.triton import (
+    Answer,
+    ChunkOutOfRange,
+    ContractMismatch,
+    InferenceClient,
+    InferenceError,
+    ServerUnavailable,
+)
 from wardarm.kinematics import TcpPose
 from wardarm.policy import contract
 from wardarm.policy.tokenizer import Tokenizer
@@ -82,7 +89,9 @@ class Model:
             return reply
         if not isinstance(error, InferenceError):
             raise error
-        self.error = str(error)
+        self.error = (
+            "" if isinstance(error, ChunkOutOfRange) else str(error)
+        )  # it answered; what it said is another matter
         return error
 
     def keep_alive(self) -> None:

@@ -81,6 +81,7 @@ class RealSense:
     def __init__(self, config: Config, board: FrameBoard, repeat: bool = True) -> None:
         self.config, self.board, self.repeat = config, board, repeat
         self.error = ""
+        self.brightness = 255.0  # of the newest picture, mean 0..255
         self.ended = threading.Event()
         self.pairs = 0
         self.dropped = 0
@@ -119,7 +120,7 @@ class RealSense:
                 if there:
                     if self._take(frames, depth_there, pairing, clock):
                         silent_since = time.monotonic()
-                        self.error = ""
+                        self.error = self._dark()
                     del frames
                     continue
                 if playback and self._at_end(pipeline):
@@ -136,6 +137,16 @@ class RealSense:
             if made is not None:
                 made.stop()
             del pipeline, made  # the library aborts at exit if its objects outlive it
+
+    def _dark(self) -> str:
+        """What is wrong with a picture in which nothing can be seen; empty if it is bright enough."""
+        limit = self.config.camera.dark_below
+        if self.brightness >= limit:
+            return ""
+        return (
+            f"camera '{self.config.camera.source}': the picture is dark (mean {self.brightness:.1f} of 255, "
+            f"camera.dark_below {limit:g}); is the light off, or the lens covered?"
+        )
 
     def _take(self, frames: Any, depth_there: bool, pairing: Pairing, clock: SensorClock) -> bool:
         colour, depth = frames.get_color_frame(), frames.get_depth_frame()
@@ -158,6 +169,9 @@ class RealSense:
         distance = np.asanyarray(depth.get_data()) if depth_there else None
         if distance is not None and distance.shape != pixels.shape[:2]:
             distance = None  # another resolution than the colour's: not ours to stretch
+        self.brightness = float(pixels[::16, ::16].mean())
+        if self._dark():
+            return True  # the camera works; what it shows is as good as nothing
         put = self.board.put(pixels, distance, clock.capture_ns(sensor_ms, arrival_ns), arrival_ns, sensor_ms)
         if put is not None:
             self.pairs += 1

@@ -172,7 +172,13 @@ class StepMachine:
         self._epoch = self.motion.epoch
         self._closed_since_ns = 0
         self.report.reason = ""
-        self._run = self._flow()
+        self._run = self._to_rest(self._flow)
+
+    def _to_rest(self, flow: Callable[[], Ticks[None]]) -> Ticks[None]:
+        """A flow, and after it the arm at rest and ready: whoever hears DONE may ask for the next step at once."""
+        yield from flow()
+        while not self.motion.ready:
+            yield
 
     def _drop(self) -> None:
         """Nothing of what ran is sent any more; what moves is stopped."""

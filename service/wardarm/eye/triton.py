@@ -47,6 +47,14 @@ class ContractMismatch(InferenceError): ...
 class OutputInvalid(InferenceError): ...
 
 
+class ChunkOutOfRange(OutputInvalid):
+    """`output_traj` leaves [-1, 1]: nothing to move by, but the other outputs are good. `valid`: output_valid."""
+
+    def __init__(self, text: str, valid: float) -> None:
+        super().__init__(text)
+        self.valid = valid
+
+
 @dataclass(frozen=True)
 class Answer:
     """One inference. `traj`: FP16 (64, 6) in [-1, 1]; `grip`: FP16 (64,). Times are CLOCK_MONOTONIC."""
@@ -63,6 +71,7 @@ class Answer:
 
 def validate(outputs: dict[str, NDArray[Any] | None]) -> None:
     """Size, type, finiteness and range of all four outputs (with their batch dimension of 1). Raises OutputInvalid."""
+    beyond: list[tuple[str, str]] = []
     for tensor in contract.OUTPUTS:
         value = outputs.get(tensor.name)
         low = -1.0 if tensor.name == "output_traj" else 0.0
@@ -75,7 +84,16 @@ def validate(outputs: dict[str, NDArray[Any] | None]) -> None:
         if not np.isfinite(wide).all():
             raise OutputInvalid(f"{tensor.name}: {int((~np.isfinite(wide)).sum())} values are not finite")
         if wide.min() < low or wide.max() > 1:
-            raise OutputInvalid(f"{tensor.name}: values {wide.min():.4f} .. {wide.max():.4f}, limits {low} .. 1")
+            beyond.append(
+                (tensor.name, f"{tensor.name}: values {wide.min():.4f} .. {wide.max():.4f}, limits {low} .. 1")
+            )
+    for name, text in beyond:
+        if name != "output_traj":
+            raise OutputInvalid(text)
+    if beyond:
+        valid = outputs["output_valid"]
+        assert valid is not None
+        raise ChunkOutOfRange(beyond[0][1], float(valid[0, 0]))
 
 
 class InferenceClient:

@@ -10,11 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wardarm.policy import contract
 from wardarm.policy.tokenizer import Tokenizer
 from wardarm.training import shards
 
 BRIGHTNESS, CONTRAST, TINT, NOISE = 0.10, 0.125, 0.06, 0.02
 """What a picture in [-1, 1] is changed by in training: offset and gain (half-widths), colour cast and grain (std)."""
+INVALID_SHARE = 0.35
+"""Of what is presented in training: the sentence is replaced by one that names nothing in this picture."""
 _MEMORY_SHARE = 0.7
 
 
@@ -28,37 +31,45 @@ class Dataset:
 
     def __init__(self, folder: Path, split: str, tokenizer: Tokenizer, device: torch.device) -> None:
         found = shards.read_all(folder, split)
-        count = sum(len(s) for s in found)
+        pictures = sum(len(s.images) for s in found)
         nbytes = sum(s.images.nbytes for s in found)
         if device.type == "cuda" and nbytes > _MEMORY_SHARE * torch.cuda.mem_get_info(device)[0]:
             raise shards.DatasetError(
-                f"{folder}: {count} pictures are {nbytes / 1e9:.1f} GB, more than {_MEMORY_SHARE:.0%} of the GPU's free "
+                f"{folder}: {pictures} pictures are {nbytes / 1e9:.1f} GB, more than {_MEMORY_SHARE:.0%} of the GPU's free "
                 "memory; train on fewer shards or a larger GPU"
             )
         self.device = device
         self.seeds = sorted({(int(s.meta["seed"]), int(s.meta["process"])) for s in found})
-        self.images = torch.empty((count, *found[0].images.shape[1:]), dtype=torch.uint8, device=device)
-        at = 0
+        self.images = torch.empty((pictures, *found[0].images.shape[1:]), dtype=torch.uint8, device=device)
+        at, which = 0, []
         for shard in found:
-            self.images[at : at + len(shard)] = torch.from_numpy(np.array(shard.images)).to(device)
-            at += len(shard)
+            self.images[at : at + len(shard.images)] = torch.from_numpy(np.array(shard.images)).to(device)
+            which.append(shard.picture + at)
+            at += len(shard.images)
+        self.picture = torch.from_numpy(np.concatenate(which)).to(device)
         self.numbers = {
             k: torch.from_numpy(np.concatenate([s.numbers[k] for s in found])).to(device) for k in shards.NUMBERS
         }
         self.texts: dict[str, NDArray[np.str_]] = {k: np.concatenate([s.texts[k] for s in found]) for k in shards.TEXTS}
-        pairs = [tokenizer.encode(str(t)) for t in self.texts["text"]]
-        ids, mask = np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
-        longest = -(-int(mask.sum(1).max()) // 8) * 8  # no need to attend to padding that every sentence has
-        self.ids = torch.from_numpy(ids[:, :longest].copy()).to(device)
-        self.mask = torch.from_numpy(mask[:, :longest].copy()).to(device)
+        numbers: dict[str, int] = {}
+        first = [[numbers.setdefault(str(t), len(numbers))] for t in self.texts["text"]]
+        also, not_here = (
+            [[numbers.setdefault(t, len(numbers)) for t in str(lines).split("\n")] for lines in self.texts[k]]
+            for k in ("also", "not_here")
+        )
+        # which sentences each demonstration may be presented with: rows of the table of all sentences
+        self.said = torch.tensor([a + b for a, b in zip(first, also, strict=True)], device=device)
+        self.not_here = torch.tensor(not_here, device=device)
+        ids, mask = _table(list(numbers), tokenizer)
+        self.ids, self.mask = torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.picture)
 
     def batch(self, index: Tensor, vary: torch.Generator | None = None) -> dict[str, Tensor]:
         """`image` float (B, 3, H, W) in about [-1, 1], `ids`, `mask` and the labels; with `vary` the picture's light,
-        colour and grain are drawn."""
-        x = self.images[index].permute(0, 3, 1, 2).float() / 127.5 - 1
+        colour and grain and the sentence are drawn, INVALID_SHARE of them to be refused."""
+        x = self.images[self.picture[index]].permute(0, 3, 1, 2).float() / 127.5 - 1
         if vary is not None:
             n, like = len(x), {"device": self.device, "generator": vary}
             x = x * (1 + CONTRAST * (2 * torch.rand(n, 1, 1, 1, **like) - 1))
@@ -67,4 +78,33 @@ class Dataset:
         if self.device.type == "cuda":
             x = x.contiguous(memory_format=torch.channels_last)
         labels = {k: v[index] for k, v in self.numbers.items()}
-        return {"image": x, "ids": self.ids[index], "mask": self.mask[index], **labels}
+        text = self.said[index, 0]
+        if vary is not None:
+            text = _one_of(self.said[index], vary)
+            refuse = torch.rand(len(index), device=self.device, generator=vary) < INVALID_SHARE
+            text = torch.where(refuse, _one_of(self.not_here[index], vary), text)
+            for key in ("valid", "done"):
+                labels[key] = labels[key] * ~refuse
+        return {"image": x, "ids": self.ids[text], "mask": self.mask[text], **labels}
+
+
+def _one_of(choices: Tensor, generator: torch.Generator) -> Tensor:
+    """One of each row (B, n) -> (B,)."""
+    which = torch.randint(choices.shape[1], (len(choices), 1), device=choices.device, generator=generator)
+    return choices.gather(1, which)[:, 0]
+
+
+def _table(sentences: list[str], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """ids and mask of many sentences, as Tokenizer.encode but only as wide as the longest needs, a multiple of 8."""
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
+    tokens = pieces.encode(sentences, num_threads=-1)
+    lengths = np.array([len(t) for t in tokens])
+    if lengths.min() < 1 or lengths.max() > contract.TOKENS:
+        raise shards.DatasetError(
+            f"a sentence has {lengths.min()} or {lengths.max()} tokens, 1 to {contract.TOKENS} fit"
+        )
+    longest = -(-int(lengths.max()) // 8) * 8
+    mask = np.arange(longest) < lengths[:, None]
+    ids = np.zeros((len(tokens), longest), np.int32)
+    ids[mask] = np.concatenate([np.asarray(t, np.int32) for t in tokens])
+    return ids, mask.astype(np.int32)

@@ -40,8 +40,16 @@ MOMENTS: dict[str, float] = {
     "carrying": 0.06,
 }
 """Shares of where in a fetch a demonstration is taken; the last four are off the path."""
-INVALID_SHARE = 0.15
-"""Sentences that name nothing here, drawn with the same arm states as the others: `valid` must not read the arm."""
+CANONICAL_SHARE = 0.6
+"""So many training sentences are as the instruction gate says them; the rest has the broad grammar."""
+ALSO, NOT_HERE = 3, 4
+"""Further sentences for each demonstration: for the same piece, and naming nothing here. The latter go with the very
+pictures and arm states of the former, so `valid` cannot be read off the arm."""
+INVALID_SHARE = 0.3
+"""Of a held-out set: demonstrations whose only sentence names nothing here, to score."""
+SIBLING_AWAY_M = 0.10
+"""With open fingers, this far from the piece meant, any other piece could be asked for: a second demonstration of the
+same picture."""
 AIMED_OFF_SHARE, AIMED_OFF_M, AIMED_OFF_RAD = 0.6, 0.006, 0.03
 """So often the past was aimed this far off (standard deviation): what a policy's own past looks like."""
 SHARD_SIZE = 1024
@@ -144,26 +152,46 @@ class Demonstrator:
         self._rng = np.random.default_rng(seed)
         self._split = split
         self._env = Environment(msaa=msaa)
+        self._waiting: list[shards.Demo] = []
 
     def close(self) -> None:
         self._env.close()
 
-    def _draw(self) -> tuple[Scene, SceneObject, str, str, bool]:
-        """(scene, piece, sentence, wording, valid). Held-out sets use training wording for half of it, to compare."""
-        rng = self._rng
-        wording: Split = self._split if self._split != "held_out" or rng.random() < 0.5 else "train"
-        while True:
-            scene = scenes.sample(rng)
-            piece = scene.objects[int(rng.integers(len(scene.objects)))]
-            if rng.random() < INVALID_SHARE:
-                return scene, piece, language.ask_for_nothing_here(rng, scene.objects, wording), wording, False
-            reference = language.choose_reference(rng, scene.objects, piece)
-            if reference is not None:
-                return scene, piece, language.ask_for(rng, reference, wording), wording, True
+    def _wording(self) -> Split:
+        """Held-out sets use training wording for half of it, to compare."""
+        if self._split == "train" and self._rng.random() < CANONICAL_SHARE:
+            return "canonical"
+        return "train" if self._split == "held_out" and self._rng.random() < 0.5 else self._split
+
+    def _asked_for(self, scene: Scene, piece: SceneObject) -> dict[str, str] | None:
+        """Sentences for a piece and for nothing here (shards.TEXTS but the phase); None if no sentence means just it."""
+        rng, here = self._rng, scene.objects
+        wordings = [self._wording() for _ in range(1 + ALSO)]
+        said = []
+        for wording in wordings:
+            reference = language.choose_reference(rng, here, piece)
+            if reference is None:
+                return None
+            said.append(language.ask_for(rng, reference, wording))
+        not_here = [language.ask_for_nothing_here(rng, here, self._wording()) for _ in range(NOT_HERE)]
+        return {"text": said[0], "wording": wordings[0], "also": "\n".join(said[1:]), "not_here": "\n".join(not_here)}
 
     def make(self) -> shards.Demo:
+        """The next demonstration. A second one of the same picture follows the first at once."""
+        if not self._waiting:
+            self._waiting = self._of_one_picture()
+        return self._waiting.pop(0)
+
+    def _of_one_picture(self) -> list[shards.Demo]:
         while True:
-            scene, piece, text, wording, valid = self._draw()
+            scene = scenes.sample(self._rng)
+            piece = scene.objects[int(self._rng.integers(len(scene.objects)))]
+            texts = self._asked_for(scene, piece)
+            if texts is None:
+                continue
+            valid = self._split != "held_out" or self._rng.random() >= INVALID_SHARE
+            if not valid:
+                texts |= {"text": texts["not_here"].split("\n")[0]}
             target = expert.target_of(piece)
             for _ in range(_IK_TRIES):
                 moment = draw_moment(self._rng, target)
@@ -173,14 +201,28 @@ class Demonstrator:
                 except Unreachable:
                     continue
                 self._env.vary(self._rng)
-                pixel = self._env.project(np.array([piece.x_m, piece.y_m, HEIGHT_M[piece.kind] / 2]))
-                numbers = labels(moment, target, valid, pixel)
-                texts = {
-                    "text": text,
-                    "wording": wording,
-                    "phase": phase_of(moment.now, target) if valid else "invalid",
-                }
-                return shards.Demo(self._env.draw().copy(), numbers, texts)
+                image = self._env.draw().copy()
+                made = [self._demo(image, moment, piece, texts, valid)]
+                sibling = self._sibling(scene, piece, moment) if valid else None
+                return made if sibling is None else [*made, self._demo(image, moment, *sibling, True)]
+
+    def _demo(
+        self, image: NDArray[np.uint8], moment: Moment, piece: SceneObject, texts: dict[str, str], valid: bool
+    ) -> shards.Demo:
+        target = expert.target_of(piece)
+        pixel = self._env.project(np.array([piece.x_m, piece.y_m, HEIGHT_M[piece.kind] / 2]))
+        phase = phase_of(moment.now, target) if valid else "invalid"
+        return shards.Demo(image, labels(moment, target, valid, pixel), texts | {"phase": phase})
+
+    def _sibling(self, scene: Scene, piece: SceneObject, moment: Moment) -> tuple[SceneObject, dict[str, str]] | None:
+        """Another piece that could be asked for at this moment, and the sentences; None once it is too late."""
+        now, others = moment.now, [o for o in scene.objects if o.name != piece.name]
+        away = math.hypot(now.x_m - piece.x_m, now.y_m - piece.y_m)
+        if now.opening < expert.OPEN or now.holding or moment.seen.holding or away < SIBLING_AWAY_M:
+            return None
+        other = others[int(self._rng.integers(len(others)))]
+        texts = self._asked_for(scene, other)
+        return None if texts is None else (other, texts)
 
 
 @dataclass(frozen=True)
@@ -219,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--processes", type=int, default=1)
     p.add_argument("--seconds", type=float, default=math.inf, help="stop after this, whatever the count")
-    p.add_argument("--split", choices=("plain", "train", "held_out"), default="train")
+    p.add_argument("--split", choices=("canonical", "plain", "train", "held_out"), default="train")
     p.add_argument("--msaa", type=int, default=4, help="samples a pixel: small pictures then look like pooled 720p")
     return p
 

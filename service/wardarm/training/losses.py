@@ -17,7 +17,8 @@ WEIGHTS: dict[str, float] = {
     "turn": 10.0,
     "velocity": 20.0,
     "grip": 0.2,
-    "valid": 0.2,
+    "valid": 0.6,
+    "presence": 1.0,
     "done": 0.2,
     "cell": 0.15,
     "grasp_xy": 5.0,
@@ -29,6 +30,7 @@ SOON_GAIN, SOON_POINTS = 2.0, 10.0
 STILL_GAIN, STILL = 2.0, 1e-5
 """Points at rest (closing fingers, arrived) count three times: drift there opens a grasp."""
 _TURN_BETA = 0.02
+_PRESENCE_SCALE = 0.1
 HALF_BOX_MM = (np.array(contract.HIGH) - np.array(contract.LOW)) / 2 * 1e3
 """Millimetres per unit of a normalised x, y, z."""
 
@@ -67,6 +69,7 @@ def loss(network: Policy, out: Output, batch: Mapping[str, Tensor]) -> tuple[Ten
         "velocity": _mean(velocity.mean(1), valid),
         "grip": _mean((grip * soon[1:]).mean(1), valid),
         "valid": functional.binary_cross_entropy_with_logits(out.valid, valid),
+        "presence": _presence(out.presence, cell, valid, batch["standing"]),
         "done": functional.binary_cross_entropy_with_logits(out.done, batch["done"]),
         "cell": _mean(functional.cross_entropy(out.cell, cell, reduction="none"), seen),
         "grasp_xy": _mean((out.grasp[:, :2] - batch["target"][:, :2]).abs().mean(-1), seen),
@@ -75,3 +78,11 @@ def loss(network: Policy, out: Output, batch: Mapping[str, Tensor]) -> tuple[Ten
     }
     total = torch.stack([WEIGHTS[k] * v for k, v in parts.items()]).sum()
     return total, {k: v.detach() for k, v in parts.items()}
+
+
+def _presence(logits: Tensor, cell: Tensor, valid: Tensor, standing: Tensor) -> Tensor:
+    """Cells that the sentence names (B, cells): the one of the piece meant, none for a sentence that names nothing here.
+    Summed over cells, mean over samples whose picture shows all pieces standing."""
+    named = functional.one_hot(cell, logits.shape[1]).to(logits.dtype) * valid[:, None]
+    each = functional.binary_cross_entropy_with_logits(logits, named, reduction="none")
+    return _mean(each.sum(1), standing) * _PRESENCE_SCALE

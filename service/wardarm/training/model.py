@@ -40,6 +40,8 @@ _BANDS, _NEAR_BANDS = 7, 9
 _MASKED = -1e4
 _OFFSET_SCALE = 0.1
 _ROTATION_WIDTH, _GRIP_WIDTH = 6, 2
+_RARELY = -6.0
+"""Logit of a cell's presence to begin with: one cell in several hundred has the piece meant."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class Size:
 
 
 class Output(NamedTuple):
-    """traj (B, 64, 6) normalised; logits: grip (B, 64), valid (B,), done (B,), cell (B, cells); grasp (B, 3)
-    normalised x y z; yaw2 (B, 2) sin and cos of twice the grasp yaw."""
+    """traj (B, 64, 6) normalised; logits: grip (B, 64), valid (B,), done (B,), cell and presence (B, cells): which cell
+    the piece meant is in if it is there, and whether this cell has it; grasp (B, 3) normalised x y z; yaw2 (B, 2) sin and cos of twice the grasp yaw."""
 
     traj: Tensor
     grip: Tensor
@@ -70,6 +72,7 @@ class Output(NamedTuple):
     cell: Tensor
     grasp: Tensor
     yaw2: Tensor
+    presence: Tensor
 
 
 def cells(pixels: int, stride: int) -> int:
@@ -135,6 +138,8 @@ class Policy(nn.Module):  # type: ignore[misc]
             nn.LayerNorm(width),
         )
         self.cell_offset = mlp(width, width, 4)
+        self.presence = mlp(width, width, 1)
+        nn.init.constant_(self.presence[-1].bias, _RARELY)
         self.grasp_height = nn.Linear(width, 1)
         self.aim = mlp(fourier_width(3, _BANDS) + fourier_width(3, _NEAR_BANDS) + 2, 2 * width, width)
         # the chunk
@@ -146,7 +151,7 @@ class Policy(nn.Module):  # type: ignore[misc]
         self.point_norm, self.turn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.point_head = nn.Linear(width, 9)  # offset xyz; weights (grasp, hand-over) for each of xyz
         self.turn_head = nn.Linear(width, 5)  # tilt, yaw offset, grip, yaw towards the grasp, yaw kept
-        self.valid_head, self.done_head = nn.Linear(width, 1), nn.Linear(width, 1)
+        self.valid_head, self.done_head = mlp(width + 2, width, 1), nn.Linear(width, 1)
         for head in (self.point_head, self.turn_head):
             nn.init.normal_(head.weight, std=0.01)
             nn.init.zeros_(head.bias)
@@ -201,8 +206,8 @@ class Policy(nn.Module):  # type: ignore[misc]
         coarse = self.to_coarse(x).flatten(2).transpose(1, 2) + self.coarse_bias
         return fine, coarse + self.coarse_place(fourier(self.coarse_grid, _BANDS))[None]
 
-    def _find_grasp(self, context: Tensor, fine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores of the cells, the grasp point (normalised), sin and cos of twice its yaw."""
+    def _find_grasp(self, context: Tensor, fine: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scores of the cells, the grasp point (normalised), sin and cos of twice its yaw, presence in each cell."""
         with full_precision(fine):
             cell = self.cell_norm(fine.float())
             offset = self.cell_offset(cell)
@@ -214,6 +219,7 @@ class Policy(nn.Module):  # type: ignore[misc]
                 scores,
                 torch.cat([xy, self.grasp_height(context[:, 0].float())], -1),
                 (share * offset[..., 2:]).sum(1),
+                self.presence(cell)[..., 0],
             )
 
     def forward(self, image: Tensor, ids: Tensor, mask: Tensor, state: Tensor) -> Output:
@@ -235,7 +241,7 @@ class Policy(nn.Module):  # type: ignore[misc]
         fine = fine + upsample(seen, self.rows, self.columns).flatten(2).transpose(1, 2)
         for layer in self.look_layers:
             context = layer(context, fine)
-        scores, grasp, yaw2 = self._find_grasp(context, fine)
+        scores, grasp, yaw2, presence = self._find_grasp(context, fine)
         with full_precision(grasp):
             # detached: through the high frequencies the grasp height would diverge
             goal = grasp.detach()
@@ -244,8 +250,10 @@ class Policy(nn.Module):  # type: ignore[misc]
         context = context + (now + aim)[:, None]
         traj, grip = self._chunk(context, position, angles, grasp, yaw2)
         with full_precision(grasp):
-            valid, done = self.valid_head(context[:, -1].float()), self.done_head(context[:, -2].float())
-        return Output(traj, grip, valid[:, 0], done[:, 0], scores, grasp, yaw2)
+            seen = torch.stack([presence.amax(1), presence.logsumexp(1)], -1)
+            valid = self.valid_head(torch.cat([context[:, -1].float(), seen], -1))
+            done = self.done_head(context[:, -2].float())
+        return Output(traj, grip, valid[:, 0], done[:, 0], scores, grasp, yaw2, presence)
 
     def _chunk(
         self, context: Tensor, position: Tensor, angles: Tensor, grasp: Tensor, yaw2: Tensor

@@ -1,8 +1,9 @@
 """The words of the training instructions, Chinese and English: openers, requests, closers, names of things.
 
 A sentence is opener + request + closer. `HELD_OUT` ones are never trained on: they measure whether wording
-generalises. `plain` is a short list of whole sentences, all of which `train` can say too: the wording of the policy
-that ships. `{r}` is a referring expression such as 左边的红杯子 or "the red cup on the left".
+generalises. `plain` is a short list of whole sentences, all of which `train` can say too: a fetch in everyday
+sentences. `canonical` is what the instruction gate says to the model (policy/instruction.py), whatever the person
+said; its words are in policy/words/*.toml. `{r}` is a referring expression such as 左边的红杯子 or "the red cup on the left".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Language = Literal["zh", "en"]
-Split = Literal["plain", "train", "held_out"]
+Split = Literal["canonical", "plain", "train", "held_out"]
 LANGUAGES: tuple[Language, ...] = ("zh", "en")
 
 

@@ -1,6 +1,6 @@
 """Demonstrations on disk: `NAME.images.npy` (uint8 N x 180 x 320 x 3) and `NAME.labels.npz` beside it.
 
-The labels are written last, so a shard is either whole or not there. Every shard carries the contract's hash: a
+Several demonstrations may share a picture: from one and the same moment, any piece can be asked for. The labels are written last, so a shard is either whole or not there. Every shard carries the contract's hash: a
 dataset of another contract is refused, not trained on.
 """
 
@@ -35,7 +35,9 @@ state: contract.robot_state at the join. traj, grip: the chunk, normalised. vali
 piece meant is in the picture, shares of width and height. target: its x, y (normalised), sin and cos of twice its
 grasp yaw (fingers are alike). standing: 1 while it stands where `target` says. grasp_z: normalised.
 """
-TEXTS = ("text", "phase", "wording")
+TEXTS = ("text", "phase", "wording", "also", "not_here")
+"""text: the sentence. also: further sentences for the same piece, not_here: sentences that name nothing in this picture
+(one a line each); training draws among them. phase, wording: what scores are told apart by."""
 _IMAGES, _LABELS = ".images.npy", ".labels.npz"
 
 
@@ -45,7 +47,8 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Demo:
-    """One sample: `image` uint8 180 x 320 x 3, `numbers` as NUMBERS, `texts` as TEXTS."""
+    """One sample: `image` uint8 180 x 320 x 3, `numbers` as NUMBERS, `texts` as TEXTS. Successive demonstrations with
+    the same array as `image` share it on disk."""
 
     image: NDArray[np.uint8]
     numbers: Mapping[str, NDArray[np.float32]]
@@ -54,24 +57,33 @@ class Demo:
 
 @dataclass(frozen=True)
 class Shard:
-    """`images` is memory-mapped; `meta` says seed, split and generator settings."""
+    """`images` is memory-mapped, `picture` which of them each demonstration shows; `meta` says seed, split and generator
+    settings."""
 
     path: Path
     images: NDArray[np.uint8]
+    picture: NDArray[np.int64]
     numbers: dict[str, NDArray[np.float32]]
     texts: dict[str, NDArray[np.str_]]
     meta: dict[str, Any]
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.picture)
 
 
 def write(folder: Path, name: str, demos: Sequence[Demo], meta: Mapping[str, Any]) -> Path:
     """Write one shard, whole or not at all. Returns the path of its labels."""
     folder.mkdir(parents=True, exist_ok=True)
-    images = np.stack([d.image for d in demos])
+    pictures: list[NDArray[np.uint8]] = []
+    picture: list[int] = []
+    for demo in demos:
+        if not pictures or demo.image is not pictures[-1]:
+            pictures.append(demo.image)
+        picture.append(len(pictures) - 1)
+    images = np.stack(pictures)
     arrays: dict[str, Any] = {k: np.array([d.numbers[k] for d in demos], np.float32) for k in NUMBERS}
     arrays |= {k: np.array([d.texts[k] for d in demos]) for k in TEXTS}
+    arrays["picture"] = np.array(picture, np.int64)
     arrays["meta"] = np.array(json.dumps({**meta, "contract_sha256": contract.contract_sha256()}))
     partial = folder / f"{name}.partial.npy"
     np.save(partial, images)
@@ -89,15 +101,16 @@ def read(labels: Path) -> Shard:
         meta = json.loads(str(z["meta"]))
         if meta.get("contract_sha256") != contract.contract_sha256():
             raise DatasetError(f"{labels}: made for another contract; make it again with wardarm.training.demos")
+        picture = z["picture"]
         numbers = {k: z[k] for k in NUMBERS}
         texts = {k: z[k] for k in TEXTS}
     images = np.load(labels.with_name(labels.name.replace(_LABELS, _IMAGES)), mmap_mode="r")
     for key, shape in NUMBERS.items():
-        if numbers[key].shape != (len(images), *shape):
-            raise DatasetError(f"{labels}: {key} has shape {numbers[key].shape}, expected {(len(images), *shape)}")
+        if numbers[key].shape != (len(picture), *shape):
+            raise DatasetError(f"{labels}: {key} has shape {numbers[key].shape}, expected {(len(picture), *shape)}")
         if not np.isfinite(numbers[key]).all():
             raise DatasetError(f"{labels}: {key} is not finite everywhere")
-    return Shard(labels, images, numbers, texts, meta)
+    return Shard(labels, images, picture, numbers, texts, meta)
 
 
 def read_all(folder: Path, split: str) -> list[Shard]:

@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rate", type=float, default=9e-4, help="peak learning rate")
     p.add_argument("--warm", type=int, default=300, help="steps to the peak")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--compile", action="store_true", help="compile the step first (about a minute), then faster")
     p.add_argument("--device", default="", help="cuda or cpu; default: cuda if there is one")
     p.add_argument("--tokenizer", type=Path, default=TOKENIZER)
     p.add_argument("--width", type=int, default=128, help="of the network; smaller ones are for trying out")
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DatasetError as e:
         print(e, file=sys.stderr)
         return 2
-    settings = Settings(a.seconds, a.batch, a.rate, a.warm, a.seed, a.report)
+    settings = Settings(a.seconds, a.batch, a.rate, a.warm, a.seed, a.report, compiled=a.compile)
     trainer = Trainer(
         train, held_out, Size(vocabulary=vocabulary_size(a.tokenizer), width=a.width), settings, a.out, report
     )

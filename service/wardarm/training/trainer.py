@@ -47,6 +47,7 @@ class Settings:
     report_s: float = 20.0
     score_s: float = 120.0
     checkpoint_s: float = 60.0
+    compiled: bool = False  # worth a minute of compiling on a GPU, where launching kernels is what takes time
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Trainer:
         self.network = Policy(size).to(self.device)
         if self.device.type == "cuda":
             self.network = self.network.to(memory_format=torch.channels_last)
+        self._forward_loss = torch.compile(self._loss, dynamic=False) if settings.compiled else self._loss
         self.parameters = list(self.network.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
         self.optimizer = torch.optim.AdamW(
@@ -185,12 +187,15 @@ class Trainer:
         index, self._order = self._order[:size], self._order[size:]
         return index
 
+    def _loss(self, batch: dict[str, Tensor], bf16: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
+            out = self.network(batch["image"], batch["ids"], batch["mask"], batch["state"])
+        return loss(self.network, out, batch)
+
     def _gradients(self, batch: dict[str, Tensor], bf16: bool) -> tuple[Tensor, dict[str, Tensor]]:
         """Fill in the gradients, clipped. Returns their norm and the loss parts."""
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            out = self.network(batch["image"], batch["ids"], batch["mask"], batch["state"])
-        total, parts = loss(self.network, out, batch)
+        total, parts = self._forward_loss(batch) if bf16 else self._loss(batch, False)
         total.backward()
         return torch.nn.utils.clip_grad_norm_(self.parameters, _GRADIENT_NORM), parts
 
