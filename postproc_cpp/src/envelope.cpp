@@ -25,7 +25,7 @@ constexpr double kStart_rad_s = 1e-4;
 constexpr double kStart_rad_s2 = 1e-3;
 // Ratios may exceed 1 by what rounding to the wire's integers moves them.
 constexpr double kRounding = 1e-4;
-constexpr int kStopStride = 5;  // a stop from every 10 ms of the path
+constexpr std::size_t kStopStride = 5;  // a stop from every 10 ms of the path
 constexpr double kStopStep_s = 0.004;
 
 Vector add(const Vector& a, const Vector& b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
@@ -189,7 +189,7 @@ std::string Envelope::knots_problem(std::span<const Knot> knots, std::span<const
     const Knot& first = knots.front();
     const double off_q = std::fabs(first.q_rad[j] - start[j]);
     const double off_qd = std::fabs(first.qd_rad_s[j] - start[kDof + j]);
-    const double off_qdd = std::fabs(first.qdd_rad_s2[j] - start[2 * kDof + j]);
+    const double off_qdd = std::fabs(first.qdd_rad_s2[j] - start[std::size_t{2} * kDof + j]);
     if (off_q > kStart_rad || off_qd > kStart_rad_s || off_qdd > kStart_rad_s2) {
       return say("does not start where the arm is: joint %zu off by %.2g rad, %.2g rad/s, %.2g rad/s2", j + 1, off_q,
                  off_qd, off_qdd);
@@ -289,8 +289,9 @@ void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_
     double r, r1, r2;
   };
   std::vector<Step> steps;
-  for (double t = 0.0; t <= ramp_s; t += kStopStep_s) {
-    const double u = t / ramp_s;
+  const auto moments = static_cast<std::size_t>(ramp_s / kStopStep_s) + 1;
+  for (std::size_t i = 0; i < moments; ++i) {
+    const double u = static_cast<double>(i) * kStopStep_s / ramp_s;
     const double advanced_s = ramp_s * (u - u * u * u * u * (2.5 - 3.0 * u + u * u));
     steps.push_back({static_cast<std::size_t>(std::lround(advanced_s / kCycle_s)),
                      1.0 - u * u * u * (10.0 - 15.0 * u + 6.0 * u * u), -30.0 * u * u * (1.0 - u) * (1.0 - u) / ramp_s,
@@ -329,7 +330,7 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
     return verdict;
   }
   const Limits& limits = profiles_[static_cast<std::size_t>(profile)];
-  if (!start.empty() && start.size() != std::size_t{3 * kDof}) {
+  if (!start.empty() && start.size() != std::size_t{3} * kDof) {
     verdict.reason = "start needs 18 numbers: q, qd, qdd";
     return verdict;
   }
