@@ -70,7 +70,7 @@ bench: setup ## figures of the postprocessor
 	@$(BIN)/wardarm bench postproc
 
 prove: setup $(STAMPS)/dev ## long claims, in resumable parts
-	@$(BIN)/python -m pytest tests/prove -m prove
+	@$(BIN)/python -m pytest -o addopts='-q -ra' tests/prove
 
 clean: ## remove what was built (not the environments)
 	@rm -rf build/cpp build/wheel out

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from wardarm.client import Client, Refused
+from bed import PATIENCE_S, Bed, causes_gone
+from wardarm.client import Refused
 from wardarm.sim import scenes
-from wardarm.sim.control import ask
-from wardarm.sim.demo.run import System, desk_config
 from wardarm.sim.demo.staging import reference, stage
 from wardarm.sim.recording import read
 from wardarm.v1 import hold_pb2, state_pb2, task_pb2
@@ -25,52 +22,14 @@ from wardarm.v1 import hold_pb2, state_pb2, task_pb2
 pytestmark = pytest.mark.timeout(420)
 CUP = reference("cup", "blue", "corner")
 SENTENCE = "把桌角的蓝色水杯拿给我"
-PATIENCE_S = 150
-
-
-class Bed:
-    def __init__(self, out: Path) -> None:
-        self.scene, self.cup = stage(CUP, 5)
-        scenes.save(self.scene, out / "scene.json")
-        self.config = desk_config(out, 5, out / "scene.json")
-        self.system = System(self.config, out / "run")
-        for _ in self.system.wait_ready():
-            pass
-        self.client = Client(self.config.api.address, self.config.api.stop_address, name="test")
-
-    def world(self, command: str = "report", **fields: Any) -> dict[str, Any]:
-        return ask(self.config.sim.address, self.config.sim.control_port, command, **fields)
-
-    def load(self, scene: scenes.Scene) -> None:
-        self.world("load_scene", scene=scene.to_json())
-
-    def piece(self, name: str) -> dict[str, Any]:
-        return next(p for p in self.world()["pieces"] if p["name"] == name)
-
-    def wait(self, what: str, when: Callable[[Any], bool], seconds: float = PATIENCE_S) -> Any:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            state = self.client.state()
-            if when(state):
-                return state
-            time.sleep(0.1)
-        raise AssertionError(f"{what}: not within {seconds} s; last state {state}")
-
-    def q_target(self) -> list[float]:
-        return list(self.client.state().arm.q_rad)
-
-
-def causes_gone(state: Any) -> bool:
-    """Every word but arm's own is true again; arm's repeats the latched holds."""
-    return all(w.ok for w in state.words if w.process != hold_pb2.PROCESS_NAME_ARM)
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    bed = Bed(tmp_path_factory.mktemp("sentence"))
+    scene, _ = stage(CUP, 5)
+    bed = Bed(tmp_path_factory.mktemp("sentence"), scene)
     yield bed
-    bed.client.close()
-    bed.system.stop()
+    bed.close()
 
 
 @pytest.mark.parametrize(
@@ -78,29 +37,30 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     [("今天天气怎么样", "UNRELATED"), ("", "EMPTY"), ("bring me the telephone", "UNKNOWN_OBJECT")],
 )
 def test_what_is_no_task_moves_nothing_and_says_why(bed: Bed, sentence: str, says: str) -> None:
-    before = bed.q_target()
+    before = bed.q_rad()
     with pytest.raises(Refused) as refused:
         bed.client.say(sentence)
     assert refused.value.reason == says
     assert refused.value.text
-    assert np.allclose(bed.q_target(), before, atol=1e-4)
+    assert np.allclose(bed.q_rad(), before, atol=1e-4)
 
 
 def test_an_absent_object_is_refused_with_the_reason(bed: Bed) -> None:
     scene, _ = stage(CUP, 11, absent=True)
     bed.load(scene)
-    before = bed.q_target()
+    before = bed.q_rad()
     task = bed.client.say(SENTENCE)
     assert task.state == task_pb2.TASK_STATE_REFUSED
     assert "name one thing that is there" in task.text_en
-    assert np.allclose(bed.q_target(), before, atol=2e-3)
+    assert np.allclose(bed.q_rad(), before, atol=2e-3)
 
 
 def test_a_camera_without_pictures_holds_the_task_and_moves_nothing(bed: Bed) -> None:
-    bed.load(bed.scene)
+    scene, _ = stage(CUP, 5)
+    bed.load(scene)
     bed.world("blackout", camera="d455", on=True)
     bed.wait("camera lost", lambda s: any(h.reason == hold_pb2.HOLD_REASON_CAMERA_LOST for h in s.holds))
-    before = bed.q_target()
+    before = bed.q_rad()
     with bed.client.lease() as lease:
         with pytest.raises(Refused) as refused:
             bed.client.create_task(lease, instruction=SENTENCE)
@@ -110,12 +70,13 @@ def test_a_camera_without_pictures_holds_the_task_and_moves_nothing(bed: Bed) ->
         assert [h.reason for h in back.holds] == [hold_pb2.HOLD_REASON_CAMERA_LOST]
         bed.client.resume([h.token for h in back.holds], lease)
         bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY)
-    assert np.allclose(bed.q_target(), before, atol=1e-4)
+    assert np.allclose(bed.q_rad(), before, atol=1e-4)
 
 
 def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(bed: Bed) -> None:
-    bed.load(bed.scene)
-    assert bed.cup is not None
+    scene, cup = stage(CUP, 5)
+    assert cup is not None
+    bed.load(scene)
     with bed.client.lease() as lease:
         task = bed.client.create_task(lease, instruction=SENTENCE)
         bed.wait("under way", lambda s: s.arm.state == state_pb2.ARM_STATE_RUNNING and s.task.steps[0].fraction > 0.05)
@@ -123,7 +84,7 @@ def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(b
         held = bed.wait(
             "held", lambda s: any(h.reason == hold_pb2.HOLD_REASON_INTRUDER for h in s.holds) and s.arm.at_rest
         )
-        at = bed.q_target()
+        at = bed.q_rad()
         with pytest.raises(Refused) as wrong:
             bed.client.resume(["0"], lease)
         assert wrong.value.reason in ("HOLD_TOKENS", "HOLD_ACTIVE")
@@ -133,14 +94,27 @@ def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(b
         bed.world("visitor", to="away")
         cleared = bed.wait("clear again", causes_gone)
         assert cleared.holds, "the hold ended by itself"
-        assert np.allclose(bed.q_target(), at, atol=2e-3), "moved without a word"
+        assert np.allclose(bed.q_rad(), at, atol=2e-3), "moved without a word"
         bed.client.resume([h.token for h in cleared.holds], lease)
         ended = bed.client.follow(task.task_id, lease)
     assert ended.state == task_pb2.TASK_STATE_DONE, ended.text_en
-    assert bed.piece(bed.cup.name)["fetched"]
+    assert bed.piece(cup.name)["fetched"]
     touches = bed.world()["touches"]
     assert touches["patient"] == 0
     assert touches["table"] == 0
+
+
+def test_with_two_cups_colours_swapped_the_other_cup_is_taken(bed: Bed) -> None:
+    """It is the picture that decides: the same scene and sentence, only the paint differs."""
+    blue = scenes.SceneObject("cup", "blue", 0.34, -0.20, 0.0, 0.4, "cup0")
+    red = scenes.SceneObject("cup", "red", 0.42, 0.16, 0.0, -0.9, "cup1")
+    bowl = scenes.SceneObject("bowl", "white", 0.60, 0.0, 0.0, 0.0, "bowl0")
+    bed.load(scenes.Scene((blue, red, bowl), (0.5, -0.3)))
+    bed.world("swap_colors", a="cup0", b="cup1")
+    task = bed.client.say("bring me the blue cup")
+    assert task.state == task_pb2.TASK_STATE_DONE, task.text_en
+    assert bed.piece("cup1")["fetched"]
+    assert not bed.piece("cup0")["lifted"]
 
 
 def test_stop_and_sigterm_leave_the_cup_in_the_fingers(bed: Bed) -> None:

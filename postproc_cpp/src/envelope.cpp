@@ -284,11 +284,11 @@ void Envelope::compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& v
 
 void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_s, EnvelopeVerdict& verdict) const {
   // q(s(t)) with ds/dt = r: q'' r^2 + q' r' and q''' r^3 + 3 q'' r r' + q' r''.
-  struct Step {
+  struct RampMoment {
     std::size_t ahead;  // cycles along the path since the ramp began
     double r, r1, r2;
   };
-  std::vector<Step> steps;
+  std::vector<RampMoment> steps;
   const auto moments = static_cast<std::size_t>(ramp_s / kStopStep_s) + 1;
   for (std::size_t i = 0; i < moments; ++i) {
     const double u = static_cast<double>(i) * kStopStep_s / ramp_s;
@@ -302,7 +302,7 @@ void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_
     return add(add(times(d1, k1), times(d2, k2)), times(d3, k3));
   };
   for (std::size_t from = 0; from < walk.moment.size(); from += kStopStride) {
-    for (const Step& step : steps) {
+    for (const RampMoment& step : steps) {
       if (from + step.ahead >= walk.moment.size()) break;  // the path ended first, at rest
       const Walk::Moment& m = walk.moment[from + step.ahead];
       const double rr = step.r * step.r;

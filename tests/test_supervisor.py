@@ -1,0 +1,60 @@
+"""The supervisor with its real children: it restarts what dies, and what it leaves behind when it dies itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from bed import Bed, causes_gone
+from wardarm.shm import ring
+from wardarm.sim.demo.staging import stage
+from wardarm.v1 import state_pb2
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    scene, _ = stage(None, 3)
+    bed = Bed(tmp_path_factory.mktemp("supervisor"), scene, {"guard.enabled": False})
+    yield bed
+    bed.close()
+
+
+def until(condition: Callable[[], bool], seconds: float = 40) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_disabled_guard_needs_no_word_and_the_state_says_so(bed: Bed) -> None:
+    state = bed.client.state()
+    assert not state.guard_enabled
+    assert "guard" not in bed.system.status()["processes"]
+
+
+@pytest.mark.parametrize("name", ["eye", "postproc", "arm"])
+def test_a_killed_process_is_started_again_and_its_work_goes_on(bed: Bed, name: str) -> None:
+    before = bed.system.status()["processes"][name]
+    os.kill(before["pid"], signal.SIGKILL)
+    until(lambda: bed.system.status()["processes"][name]["restarts"] == before["restarts"] + 1)
+    settled = (state_pb2.ARM_STATE_READY, state_pb2.ARM_STATE_HELD)
+    state = bed.wait("back", lambda s: causes_gone(s) and not s.arm.stale and s.arm.state in settled, 60)
+    if state.holds:
+        with bed.client.lease() as lease:
+            bed.client.resume([h.token for h in state.holds], lease)
+    bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY, 60)
+    assert bed.system.status()["processes"][name]["pid"] != before["pid"]
+
+
+def test_when_the_supervisor_is_killed_every_child_ends(bed: Bed) -> None:
+    """Last in this file: it ends the system."""
+    pids = {n: p["pid"] for n, p in bed.system.status()["processes"].items()}
+    assert all(ring.start_ticks(pid) for pid in pids.values())
+    bed.system.process.kill()
+    bed.system.process.wait()
+    until(lambda: not any(ring.start_ticks(pid) for pid in pids.values()))
