@@ -26,7 +26,7 @@ from wardarm.sim.recording import read
 from wardarm.sim.room_views import FILM_VIEW
 from wardarm.sim.world import World, build
 
-FPS = 15
+FPS = 12
 WIDTH, HEIGHT, BAR = 960, 540, 84
 INK, PALE, TEAL, AMBER = (24, 38, 48), (240, 244, 246), (0, 200, 190), (255, 176, 46)
 _PHASES = {
@@ -60,8 +60,9 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 class Stage:
     """Draws moments: two views of one world."""
 
-    def __init__(self, width: int = WIDTH, height: int = HEIGHT) -> None:
-        self.world = World(build(film=True, width=width, height=height, msaa=2))
+    def __init__(self, width: int = WIDTH, height: int = HEIGHT, msaa: int = 0) -> None:
+        """`msaa`: samples a pixel; smooth edges double the time of a picture."""
+        self.world = World(build(film=True, width=width, height=height, msaa=msaa))
         self.gl = renderer.Renderer(self.world.model)
         self.eye = renderer.View(self.gl, "d455", width, height, renderer.D455_GROUPS)
         self.room = renderer.View(
@@ -182,7 +183,7 @@ def film(
 
 def four_moments(out: Path, shown: Sequence[Moment], instruction: str, verdict: str) -> None:
     """Write a picture of four moments: the first look, the grasp, the carry, the end."""
-    stage = Stage()
+    stage = Stage(msaa=4)
     picked = _pick(stage.world, shown)
     width, height, gap, head = stage.width, stage.height, 16, 92
     sheet = Image.new("RGB", (2 * width + 3 * gap, 2 * height + 3 * gap + head), (255, 255, 255))
