@@ -2,9 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 namespace wardarm {
 namespace {
+
+// The spline's basis at `count` moments of an interval, both ends included.
+template <int count>
+std::vector<CubicBasis<Lane>> spread_over() {
+  static_assert(count % kLanes == 0);
+  std::vector<CubicBasis<Lane>> bases;
+  for (int i = 0; i < count; i += kLanes) bases.emplace_back(lanes(i / (count - 1.0), 1.0 / (count - 1.0)));
+  return bases;
+}
 
 // Squared ratios, as lanes; the square root comes once at the end.
 struct SquaredRatios {
@@ -54,6 +65,43 @@ Ratios root(const SquaredRatios& squares) {
   return ratios;
 }
 
+// One moment of the ramp: rate r and its derivatives in time, as the chain rule needs them.
+struct Moment {
+  double r1, r2, rr, rrr, mixed;  // r', r'', r^2, r^3, 3 r r'
+};
+
+// Scalar products of a vector's derivatives along the path, over the stop limits squared: the squared length of any
+// stop's acceleration and jerk is a polynomial in them.
+struct Products {
+  Lane aa, av, vv;              // by the acceleration limit
+  Lane jj, ja, jv, bb, bv, ww;  // by the jerk limit: j j, j a, j v, a a, a v, v v
+
+  Products(const Vec<Lane>& v, const Vec<Lane>& a, const Vec<Lane>& j, const Bound& bound, double stop) {
+    const double by_a = 1.0 / (bound.a * bound.a * stop * stop);
+    const double by_j = 1.0 / (bound.j * bound.j * stop * stop);
+    const Lane a_a = dot(a, a);
+    const Lane a_v = dot(a, v);
+    const Lane v_v = dot(v, v);
+    aa = a_a * by_a;
+    av = a_v * (2.0 * by_a);
+    vv = v_v * by_a;
+    jj = dot(j, j) * by_j;
+    ja = dot(j, a) * (2.0 * by_j);
+    jv = dot(j, v) * (2.0 * by_j);
+    bb = a_a * by_j;
+    bv = a_v * (2.0 * by_j);
+    ww = v_v * by_j;
+  }
+
+  // Larger squared ratio of |a r^2 + v r'| and |j r^3 + 3 a r r' + v r''|.
+  [[nodiscard]] Lane worst(const Moment& m) const {
+    const Lane acceleration = aa * (m.rr * m.rr) + av * (m.rr * m.r1) + vv * (m.r1 * m.r1);
+    const Lane jerk = jj * (m.rrr * m.rrr) + ja * (m.rrr * m.mixed) + jv * (m.rrr * m.r2) + bb * (m.mixed * m.mixed) +
+                      bv * (m.mixed * m.r2) + ww * (m.r2 * m.r2);
+    return larger(acceleration, jerk);
+  }
+};
+
 SquaredRatios none() {
   SquaredRatios squares;
   squares.value.fill(spread(0.0));
@@ -65,17 +113,18 @@ SquaredRatios none() {
 double Ratios::largest() const { return *std::max_element(value.begin(), value.end()); }
 
 Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, const LimitProfile& limits) {
-  static const CubicBasis<Lane> basis(Lane{0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0});
+  static const auto bases = spread_over<4>();
   MotionSamples::Sample sample;
-  evaluate(arm, spline.coefficients(k), basis, sample);
   SquaredRatios squares = none();
-  compare(sample, limits, squares);
+  for (const CubicBasis<Lane>& basis : bases) {
+    evaluate(arm, spline.coefficients(k), basis, sample);
+    compare(sample, limits, squares);
+  }
   return root(squares);
 }
 
 Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProfile& limits, MotionSamples& samples) {
-  static const CubicBasis<Lane> bases[MotionSamples::kPerInterval] = {CubicBasis<Lane>(Lane{0.0, 1.0, 2.0, 3.0} / 7.0),
-                                                                      CubicBasis<Lane>(Lane{4.0, 5.0, 6.0, 7.0} / 7.0)};
+  static const auto bases = spread_over<MotionSamples::kMoments>();
   SquaredRatios squares = none();
   samples.count = 0;
   for (int k = 0; k < spline.intervals(); ++k) {
@@ -88,47 +137,48 @@ Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProf
   return root(squares);
 }
 
-double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s) {
+double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid) {
   // A stop that begins anywhere passes every path moment at some rate: it is enough to try all pairs of a path
   // sample and a moment of the ramp, q(s(t)) differentiated by the chain rule.
-  constexpr int kMoments = 20;
-  struct Moment {
-    double r, r1, r2;
-  };
-  std::array<Moment, kMoments> moments;
-  for (int i = 0; i < kMoments; ++i) {
-    const double u = (i + 0.5) / kMoments;
-    moments[static_cast<std::size_t>(i)] = {1.0 - u * u * u * (10.0 - 15.0 * u + 6.0 * u * u),
-                                            -30.0 * u * u * (1.0 - u) * (1.0 - u) / ramp_s,
-                                            -60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / (ramp_s * ramp_s)};
+  constexpr int kStopMoments = 20;
+  std::array<Moment, kStopMoments> moment;
+  const int count = grid == StopGrid::kFine ? kStopMoments : kStopMoments / 2;
+  const int stride = grid == StopGrid::kFine ? 1 : MotionSamples::kPerInterval;
+  for (int i = 0; i < count; ++i) {
+    const double u = (i + 0.5) / count;
+    const double r = 1.0 - u * u * u * (10.0 - 15.0 * u + 6.0 * u * u);
+    const double r1 = -30.0 * u * u * (1.0 - u) * (1.0 - u) / ramp_s;
+    const double r2 = -60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / (ramp_s * ramp_s);
+    moment[static_cast<std::size_t>(i)] = {r1, r2, r * r, r * r * r, 3.0 * r * r1};
   }
-  const auto inverse_square = [&](double limit) {
-    return 1.0 / (limit * limit * limits.stop_factor * limits.stop_factor);
-  };
+  const double stop = limits.stop_factor;
   Lane worst = spread(0.0);
-  for (int i = 0; i < samples.count; i += 1) {
+  for (int i = 0; i < samples.count; i += stride) {
     const MotionSamples::Sample& s = samples.sample[static_cast<std::size_t>(i)];
-    for (const Moment& m : moments) {
-      const double rr = m.r * m.r;
-      const double mixed = 3.0 * m.r * m.r1;
-      const double cubed = rr * m.r;
-      Lane a2 = spread(0.0);
-      Lane j2 = spread(0.0);
+    const Products tcp(s.tcp.v, s.tcp.a, s.tcp.j, limits.tcp, stop);
+    const Products angular(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular, stop);
+    Lane qd = spread(0.0);
+    Lane qdd = spread(0.0);
+    Lane qddd = spread(0.0);
+    for (int j = 0; j < kDof; ++j) {
+      qd = larger(qd, magnitude(s.qd[j]));
+      qdd = larger(qdd, magnitude(s.qdd[j]));
+      qddd = larger(qddd, magnitude(s.qddd[j]));
+    }
+    const double joint_a = 1.0 / (limits.joint.a * stop);
+    const double joint_j = 1.0 / (limits.joint.j * stop);
+    for (const Moment& m : std::span(moment).first(static_cast<std::size_t>(count))) {
+      worst = larger(worst, larger(tcp.worst(m), angular.worst(m)));
+      // No joint exceeds what the largest of each derivative would give; mostly that settles it.
+      const Lane a_bound = (qdd * m.rr + qd * -m.r1) * joint_a;
+      const Lane j_bound = (qddd * m.rrr + qdd * -m.mixed + qd * std::fabs(m.r2)) * joint_j;
+      const Lane bound = larger(a_bound * a_bound, j_bound * j_bound);
+      if (!any(bound > worst)) continue;
       for (int j = 0; j < kDof; ++j) {
-        const Lane a = s.qdd[j] * rr + s.qd[j] * m.r1;
-        const Lane jerk = s.qddd[j] * cubed + s.qdd[j] * mixed + s.qd[j] * m.r2;
-        a2 = larger(a2, a * a);
-        j2 = larger(j2, jerk * jerk);
+        const Lane a = (s.qdd[j] * m.rr + s.qd[j] * m.r1) * joint_a;
+        const Lane jerk = (s.qddd[j] * m.rrr + s.qdd[j] * m.mixed + s.qd[j] * m.r2) * joint_j;
+        worst = larger(worst, larger(a * a, jerk * jerk));
       }
-      worst = larger(worst, larger(a2 * inverse_square(limits.joint.a), j2 * inverse_square(limits.joint.j)));
-      const auto along = [&](const Vec<Lane>& v, const Vec<Lane>& a, const Vec<Lane>& j, const Bound& bound) {
-        const Vec<Lane> acceleration = a * rr + v * m.r1;
-        const Vec<Lane> jerk = j * cubed + a * mixed + v * m.r2;
-        worst = larger(worst, dot(acceleration, acceleration) * inverse_square(bound.a));
-        worst = larger(worst, dot(jerk, jerk) * inverse_square(bound.j));
-      };
-      along(s.tcp.v, s.tcp.a, s.tcp.j, limits.tcp);
-      along(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular);
     }
   }
   return std::sqrt(largest(worst));

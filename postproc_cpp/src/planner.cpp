@@ -61,15 +61,21 @@ std::uint32_t Planner::limited(double duration_s) const {
 // The shortest ramp on a 10 ms grid that stops within the limits from anywhere.
 bool Planner::find_ramp(const LimitProfile& limits, Trajectory& out, Refusal& why) const {
   double ramp_s = limits.ramp_min_s;
+  bool near = false;
   while (ramp_s <= kLongestRamp_s) {
-    const double ratio = stop_ratio(law_.samples(), limits, ramp_s);
+    const double ratio = stop_ratio(law_.samples(), limits, ramp_s, near ? StopGrid::kFine : StopGrid::kCoarse);
     if (ratio <= kStopGoal) {
-      out.ramp_s = ramp_s;
-      out.max_ratio_stop = static_cast<float>(ratio);
-      return true;
+      if (near) {
+        out.ramp_s = ramp_s;
+        out.max_ratio_stop = static_cast<float>(ratio);
+        return true;
+      }
+      near = true;
+      continue;
     }
     // Jerk falls with the square of the ramp at most, so this never steps past the shortest one.
     const double steps = std::floor(ramp_s * (std::sqrt(ratio / kStopGoal) - 1.0) / kRampStep_s);
+    near = near || steps < 1.0;
     ramp_s += std::max(1.0, steps) * kRampStep_s;
   }
   return why.refuse(PlanStatus::kNoLaw, "no ramp to rest up to %.1f s keeps the stop limits", kLongestRamp_s);

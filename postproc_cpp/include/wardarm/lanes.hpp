@@ -1,24 +1,45 @@
-// Four configurations at once: the checks spend their time in kinematics, which vectorises over time.
+// Several configurations at once: the checks spend their time in kinematics, which vectorises over time.
 //
-// GCC and Clang vector extensions: AVX2 on x86-64-v3, pairs of NEON or SSE2 registers elsewhere. Every template
-// here also works on plain double.
+// GCC and Clang vector extensions as wide as a register: four lanes with AVX2, two with NEON or SSE2 (a wider vector
+// than the machine has is taken apart by the compiler, and becomes slower than none). Every template here also
+// works on plain double.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
 namespace wardarm {
 
-using Lane = double __attribute__((vector_size(32)));
-using LaneBits = std::int64_t __attribute__((vector_size(32)));
+#ifdef __AVX2__
 inline constexpr int kLanes = 4;
+#else
+inline constexpr int kLanes = 2;
+#endif
+using Lane = double __attribute__((vector_size(kLanes * sizeof(double))));
+using LaneBits = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
 
-inline Lane spread(double value) { return Lane{value, value, value, value}; }
+// first, first + step, ...
+inline Lane lanes(double first, double step) {
+  Lane out;
+  for (int i = 0; i < kLanes; ++i) out[i] = first + i * step;
+  return out;
+}
+inline Lane spread(double value) { return lanes(value, 0.0); }
 inline Lane larger(Lane a, Lane b) { return a > b ? a : b; }
 inline double larger(double a, double b) { return a > b ? a : b; }
 inline Lane magnitude(Lane a) { return a < 0.0 ? -a : a; }
 inline double magnitude(double a) { return std::fabs(a); }
-inline double largest(Lane a) { return std::fmax(std::fmax(a[0], a[1]), std::fmax(a[2], a[3])); }
+inline double largest(Lane a) {
+  double out = a[0];
+  for (int i = 1; i < kLanes; ++i) out = std::max(out, a[i]);
+  return out;
+}
+inline bool any(LaneBits a) {
+  std::int64_t bits = 0;
+  for (int i = 0; i < kLanes; ++i) bits |= a[i];
+  return bits != 0;
+}
 inline double largest(double a) { return a; }
 
 inline void sine_cosine(double x, double& s, double& c) {

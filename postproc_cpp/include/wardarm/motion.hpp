@@ -19,7 +19,8 @@ struct Ratios {
 
 // The motion sampled in one interval, by lanes of time.
 struct MotionSamples {
-  static constexpr int kPerInterval = 2;  // lanes of four: 8 samples in 50 ms
+  static constexpr int kMoments = 8;  // in an interval, both ends included
+  static constexpr int kPerInterval = kMoments / kLanes;
   struct Sample {
     Lane qd[kDof], qdd[kDof], qddd[kDof];
     TcpMotion<Lane> tcp;
@@ -35,7 +36,8 @@ Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, const 
 Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProfile& limits, MotionSamples& samples);
 
 // The player's ramp to rest: path rate r(u) = 1 - (10 u^3 - 15 u^4 + 6 u^5), u = t / ramp_s. Largest a and j of any
-// stop from any sampled moment, relative to stop_factor times the plan's limits.
-double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s);
+// stop from any sampled moment, relative to stop_factor times the plan's limits. The coarse grid is for searching.
+enum class StopGrid { kCoarse, kFine };
+double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid);
 
 }  // namespace wardarm

@@ -31,8 +31,8 @@ class Dataset:
 
     def __init__(self, folder: Path, split: str, tokenizer: Tokenizer, device: torch.device) -> None:
         found = shards.read_all(folder, split)
-        pictures = sum(len(s.images) for s in found)
-        nbytes = sum(s.images.nbytes for s in found)
+        pictures = sum(len(s.pictures) for s in found)
+        nbytes = sum(s.pictures.nbytes for s in found)
         if device.type == "cuda" and nbytes > _MEMORY_SHARE * torch.cuda.mem_get_info(device)[0]:
             raise shards.DatasetError(
                 f"{folder}: {pictures} pictures are {nbytes / 1e9:.1f} GB, more than {_MEMORY_SHARE:.0%} of the GPU's free "
@@ -40,12 +40,12 @@ class Dataset:
             )
         self.device = device
         self.seeds = sorted({(int(s.meta["seed"]), int(s.meta["process"])) for s in found})
-        self.images = torch.empty((pictures, *found[0].images.shape[1:]), dtype=torch.uint8, device=device)
+        self.images = torch.empty((pictures, *found[0].pictures.shape[1:]), dtype=torch.uint8, device=device)
         at, which = 0, []
         for shard in found:
-            self.images[at : at + len(shard.images)] = torch.from_numpy(np.array(shard.images)).to(device)
+            self.images[at : at + len(shard.pictures)] = torch.from_numpy(np.array(shard.pictures)).to(device)
             which.append(shard.picture + at)
-            at += len(shard.images)
+            at += len(shard.pictures)
         self.picture = torch.from_numpy(np.concatenate(which)).to(device)
         self.numbers = {
             k: torch.from_numpy(np.concatenate([s.numbers[k] for s in found])).to(device) for k in shards.NUMBERS

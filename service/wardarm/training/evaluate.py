@@ -166,7 +166,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--seconds", type=float, default=math.inf, help="begin no further episode after this")
     p.add_argument(
-        "--split", choices=("plain", "train", "held_out"), default="plain", help="wording (docs/training.md)"
+        "--split",
+        choices=("canonical", "plain", "train", "held_out"),
+        default="plain",
+        help="wording (docs/training.md)",
     )
     p.add_argument("--nominal-looks", action="store_true", help="light, colours and camera as the desk shows them")
     p.add_argument("--nudge", action="store_true", help=f"move the piece {NUDGE_M * 1e3:.0f} mm during the approach")

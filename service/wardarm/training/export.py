@@ -73,6 +73,16 @@ def shrink_weights(model: Any) -> int:
     return len(casts)
 
 
+def name_shapes(model: Any) -> None:
+    """State the contract's shapes in the outputs: the exporter leaves some of them to be inferred."""
+    from onnx import TensorProto, helper
+
+    for i, tensor in enumerate(contract.OUTPUTS):
+        assert model.graph.output[i].name == tensor.name
+        stated = helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT16, ["batch", *tensor.shape])
+        model.graph.output[i].CopyFrom(stated)
+
+
 def to_onnx(network: Any, path: Path) -> None:
     """Write the network with the contract's inputs and outputs. Raises what onnx.checker raises."""
     import onnx
@@ -102,6 +112,7 @@ def to_onnx(network: Any, path: Path) -> None:
         )  # fmt: skip
         model = onnx.load(str(full))
     shrink_weights(model)
+    name_shapes(model)
     onnx.checker.check_model(model)
     onnx.save(model, str(path))
 

@@ -57,11 +57,11 @@ class Demo:
 
 @dataclass(frozen=True)
 class Shard:
-    """`images` is memory-mapped, `picture` which of them each demonstration shows; `meta` says seed, split and generator
+    """`pictures` is memory-mapped, `picture` which of them each demonstration shows; `meta` says seed, split and generator
     settings."""
 
     path: Path
-    images: NDArray[np.uint8]
+    pictures: NDArray[np.uint8]
     picture: NDArray[np.int64]
     numbers: dict[str, NDArray[np.float32]]
     texts: dict[str, NDArray[np.str_]]
@@ -69,6 +69,11 @@ class Shard:
 
     def __len__(self) -> int:
         return len(self.picture)
+
+    @property
+    def images(self) -> NDArray[np.uint8]:
+        """The picture of every demonstration, copied: shared ones several times."""
+        return self.pictures[self.picture]
 
 
 def write(folder: Path, name: str, demos: Sequence[Demo], meta: Mapping[str, Any]) -> Path:
@@ -104,13 +109,13 @@ def read(labels: Path) -> Shard:
         picture = z["picture"]
         numbers = {k: z[k] for k in NUMBERS}
         texts = {k: z[k] for k in TEXTS}
-    images = np.load(labels.with_name(labels.name.replace(_LABELS, _IMAGES)), mmap_mode="r")
+    pictures = np.load(labels.with_name(labels.name.replace(_LABELS, _IMAGES)), mmap_mode="r")
     for key, shape in NUMBERS.items():
         if numbers[key].shape != (len(picture), *shape):
             raise DatasetError(f"{labels}: {key} has shape {numbers[key].shape}, expected {(len(picture), *shape)}")
         if not np.isfinite(numbers[key]).all():
             raise DatasetError(f"{labels}: {key} is not finite everywhere")
-    return Shard(labels, images, picture, numbers, texts, meta)
+    return Shard(labels, pictures, picture, numbers, texts, meta)
 
 
 def read_all(folder: Path, split: str) -> list[Shard]:
