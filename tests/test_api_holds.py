@@ -377,7 +377,7 @@ def test_a_stop_outlives_a_restart(tmp_path: Path) -> None:
         server.start()
         with server.client() as client, client.lease() as lease:
             assert client.state().stopped
-            assert bed.api_word() == (False, HoldReason.STOP)
+            wait_until(lambda: bed.api_word() == (False, HoldReason.STOP))
             wait_until(lambda: all(h.latched for h in client.state().holds))
             with pytest.raises(Refused) as refused:
                 client.resume(tokens_of(client), lease)

@@ -169,6 +169,7 @@ def test_one_task_at_a_time_and_no_queue(bed: Bed, client: Client) -> None:
             client.create_task(lease, instruction="把红色的碗拿给我")
         assert refused.value.reason == "TASK_ACTIVE"
         assert refused.value.metadata["task_id"] == task.task_id
+        wait_until(lambda: bed.steps)
         client.cancel(lease, task.task_id)
         client.follow(task.task_id, lease)
     assert len(bed.steps) == 1
@@ -181,6 +182,7 @@ def test_cancel_lets_the_arm_come_to_rest_first(bed: Bed, client: Client) -> Non
         wait_until(lambda: bed.steps)
         bed.playing_id, bed.at_rest = 7, False
         bed.report(StepState.MOVING, 0.4)
+        wait_until(lambda: not client.state().arm.at_rest)
         assert client.cancel(lease, task.task_id).state == task_pb2.TASK_STATE_CANCELLING
         wait_until(lambda: step_block(bed) is StepKind.NONE)
         assert client.task(task.task_id).state == task_pb2.TASK_STATE_CANCELLING

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+from wardarm.alert.words import words
 from wardarm.shm.layouts import HoldReason, StepState
 
 
@@ -26,8 +27,8 @@ def _text(section: str, name: str, values: dict[str, object]) -> Text:
 
 
 def hold(reason: HoldReason) -> Text:
-    """What it waits for, who can end it and how."""
-    return _text("hold", reason.name, {})
+    """What it waits for, who can end it and how: the same words that are spoken."""
+    return Text(words(reason, "zh").text, words(reason, "en").text)
 
 
 def step(state: StepState, detail: str = "") -> Text:

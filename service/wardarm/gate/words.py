@@ -120,7 +120,8 @@ class OwnWord:
         self._word["process"] = process
         self._beat_ns = int(beat_s * 1e9)
         self._said: tuple[bool, HoldReason, str] | None = None
-        self._hold_seq = 0
+        last = ring.Reader(BlockKind.WORD, prefix, process).latest()
+        self._hold_seq = int(last.data["hold_seq"]) if last is not None else 0  # a restart never re-uses a number
         self._last_ns = 0
 
     def say(self, ok: bool, reason: HoldReason = HoldReason.NONE, detail: str = "") -> None:
