@@ -145,7 +145,7 @@ def test_pause_stops_a_moving_arm_and_resume_moves_nothing_by_itself(arm: RealAr
         wait_until(lambda: client.state().arm.state == state_pb2.ARM_STATE_HELD, 10)
         assert client.resume([h.token for h in holds], lease).task_id == task.task_id
         wait_until(lambda: client.state().arm.state == state_pb2.ARM_STATE_READY, 10)
-        assert client.task(task.task_id).state == task_pb2.TASK_STATE_RUNNING
+        wait_until(lambda: client.task(task.task_id).state == task_pb2.TASK_STATE_RUNNING)
         later = float(arm.read()["controller_s"]) + 1.0
         wait_until(lambda: float(arm.read()["controller_s"]) > later, 20)
         assert np.abs(np.array(arm.read()["q_rad"]) - rest).max() < 1e-3  # the old movement is not replayed
