@@ -5,8 +5,11 @@ Writes `out/prove/sentences.json`; a sentence that is in there is not tried agai
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,13 @@ def keep(name: str, row: dict[str, Any]) -> None:
     FILE.write_text(json.dumps(results() | {name: row}, indent=1, ensure_ascii=False) + "\n")
 
 
+def record(log: RtdeLog, ended: threading.Event) -> None:
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            log.receive()
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Bed]:
     scene, _ = stage(asking.named(SENTENCES[0]), 0)
@@ -60,20 +70,27 @@ def test_the_sentence_is_tried(request: pytest.FixtureRequest, seed: int, senten
     assert target is not None
     bed.load(scene)
     log = RtdeLog(bed.config.arm.host)
+    log.socket.settimeout(0.2)
+    ended = threading.Event()
+    recorder = threading.Thread(target=record, args=(log, ended))
+    recorder.start()
     try:
-        task = bed.client.say(sentence, lambda _event: log.receive())
+        task = bed.client.say(sentence)
         text, state = task.text_en, task_pb2.TaskState.Name(task.state)
     except Refused as e:
         text, state = e.text, e.reason
-    log.receive()
+    finally:
+        ended.set()
+        recorder.join()
     report = bed.world()
     piece = next(p for p in report["pieces"] if p["name"] == target.name)
     samples = log.array()
-    ratios = limits.ratios(limits.motion(samples, bed.config.arm), bed.config.limits)
+    motion = limits.motion(samples, bed.config.arm)
+    ratios = limits.ratios(motion, bed.config.limits)
     row = {
         "seed": seed, "target": target.name, "fetched": piece["fetched"], "task": state, "text": text,
         "touches": report["touches"], "at_rest": bool(bed.client.state().arm.at_rest),
-        "max_ratio": round(ratios.largest, 4), "which": ratios.which, "seconds": round(len(samples) * 0.002, 1),
+        "max_ratio": round(ratios.largest, 4), "which": ratios.which, "rtde_gaps": motion.gaps, "seconds": round(len(samples) * 0.002, 1),
     }  # fmt: skip
     keep(sentence, row)
     assert row["at_rest"]

@@ -89,8 +89,8 @@ def motion(samples: NDArray[Any], arm: Arm, cycle_s: float = CYCLE_S) -> Motion:
     q = np.asarray(samples["target_q"], float)
     position, rotation = forward(q, arm)
     gap = np.abs(np.diff(t) - cycle_s) > 0.25 * cycle_s
-    bad = np.zeros(len(t), bool)  # a difference over up to 4 samples that touches a gap
-    for k in range(-2, 3):
+    bad = np.zeros(len(t), bool)  # a difference that touches a gap: of position over up to 4 samples, of turning over 5
+    for k in range(-4, 5):
         near = np.flatnonzero(gap) + 1 + k
         bad[near[(near >= 0) & (near < len(t))]] = True
 
