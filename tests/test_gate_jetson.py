@@ -240,7 +240,7 @@ def test_without_rights_gate_ends_within_two_seconds_and_says_pin_path_and_cure(
     text = gate.stderr.read() if gate.stderr else ""
     assert "pin 18" in text
     assert f"{PIN_18}/pwm/pwmchip2/pwm0/enable" in text
-    assert "wardarm doctor" in text
+    assert "docs/wiring.md" in text
 
 
 def test_a_pin_without_pwm_is_refused_by_name(thor: Thor) -> None:

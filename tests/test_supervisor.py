@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from bed import Bed, causes_gone
@@ -35,6 +38,17 @@ def test_a_disabled_guard_needs_no_word_and_the_state_says_so(bed: Bed) -> None:
     state = bed.client.state()
     assert not state.guard_enabled
     assert "guard" not in bed.system.status()["processes"]
+
+
+def test_a_second_system_is_refused_and_disturbs_nothing(bed: Bed, tmp_path: Path) -> None:
+    for run_dir in (bed.system.run_dir, tmp_path):
+        command = [sys.executable, "-m", "wardarm.cli", "run", "--config", str(bed.system.run_dir / "demo.json")]
+        second = subprocess.run([*command, "--run-dir", str(run_dir)], capture_output=True, text=True, timeout=60)
+        assert second.returncode == 1
+        assert f"wardarm already runs (pid {bed.system.process.pid}" in second.stdout + second.stderr
+    state = bed.client.state()
+    assert state.arm.state == state_pb2.ARM_STATE_READY
+    assert not state.holds
 
 
 @pytest.mark.parametrize("name", ["eye", "postproc", "arm"])

@@ -6,10 +6,10 @@ Exit status: 0 done, 1 the arm or a check said no, 2 usage. `--json` prints one 
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -88,7 +88,7 @@ def run(
             raise typer.Exit(2)
         command = [sys.executable, "-m", "wardarm.eye.dry_run", "--config", config, "--source", source]
         command += ["--instruction", instruction] + (["--json"] if as_json else [])
-        raise typer.Exit(subprocess.run(command, check=False).returncode)
+        os.execv(sys.executable, command)
     from wardarm import supervisor
 
     raise typer.Exit(supervisor.run(loaded, run_dir))
@@ -97,7 +97,15 @@ def run(
 @config_app.command("check")
 def config_check(file: Annotated[str, typer.Argument(help="a TOML file, or 'desk' / 'thor'")]) -> None:
     """Refuse what does not fit, naming key, value and limit."""
-    _load(file)
+    config = _load(file)
+    if config.guard.enabled:
+        from wardarm.guard.main import check
+
+        try:
+            check(config, Path(file))
+        except configuration.ConfigError as e:
+            err.print(f"[red]{e}[/]", highlight=False)
+            raise typer.Exit(2) from e
     out.print(f"{file}: good", highlight=False)
 
 
@@ -137,13 +145,13 @@ def sim_room(
 ) -> None:
     """One room view as raw GRAY8 frames on stdout: a camera command for the guard."""
     sizes = ("--width", str(width), "--height", str(height), "--fps", str(fps))
-    raise typer.Exit(_module("wardarm.sim.room", name, "--config", config, *sizes))
+    _module("wardarm.sim.room", name, "--config", config, *sizes)
 
 
 @sim_app.command("views")
 def sim_views(config: ConfigFile = "desk") -> None:
     """Renders the D455 and the room cameras of a running bedside."""
-    raise typer.Exit(_module("wardarm.sim.views", "--config", config))
+    _module("wardarm.sim.views", "--config", config)
 
 
 @sim_app.command("ur")
@@ -152,13 +160,13 @@ def sim_ur(
     version: Annotated[str, typer.Option(help="software version to report")] = "5.21.0.0",
 ) -> None:
     """A UR5e controller that executes URScript and speaks RTDE, dashboard, script and gripper ports."""
-    raise typer.Exit(_module("wardarm.sim.ur_controller", "--address", address, "--version", version))
+    _module("wardarm.sim.ur_controller", "--address", address, "--version", version)
 
 
 @bench_app.command("postproc")
 def bench_postproc(as_json: Json = False) -> None:
     """Planner: time, limits, seams, ramps."""
-    raise typer.Exit(_module("wardarm.ops.bench_postproc", *(["--json"] if as_json else [])))
+    _module("wardarm.ops.bench_postproc", *(["--json"] if as_json else []))
 
 
 @guard_app.command("preview")
@@ -166,19 +174,19 @@ def guard_preview(
     config: ConfigFile = "desk", out_dir: Annotated[Path, typer.Option("--out")] = Path("out/guard")
 ) -> None:
     """One picture a room view, with zones, our own arm's mask and what is detected."""
-    raise typer.Exit(_module("wardarm.guard.preview", "--config", config, "--out", str(out_dir)))
+    _module("wardarm.guard.preview", "--config", config, "--out", str(out_dir))
 
 
 @guard_app.command("relearn")
 def guard_relearn(config: ConfigFile = "desk") -> None:
     """Let the running guard learn the empty room anew: only with nobody in the views."""
-    raise typer.Exit(_module("wardarm.guard.main", "--config", config, "--relearn"))
+    _module("wardarm.guard.main", "--config", config, "--relearn")
 
 
 @policy_app.command("contract")
 def policy_contract() -> None:
     """Tensors, units, frames and hashes of the model's contract."""
-    raise typer.Exit(_module("wardarm.policy.contract"))
+    _module("wardarm.policy.contract")
 
 
 @app.command()
@@ -196,8 +204,9 @@ def version(as_json: Json = False) -> None:
     out.print(table)
 
 
-def _module(name: str, *args: str) -> int:
-    return subprocess.run([sys.executable, "-m", name, *args], check=False).returncode
+def _module(name: str, *args: str) -> NoReturn:
+    """Become that module: signals reach it, and its exit status is ours."""
+    os.execv(sys.executable, [sys.executable, "-m", name, *args])
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ class ConfigError(ValueError):
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class LimitProfile(_Section):
@@ -81,6 +81,13 @@ class Workspace(_Section):
     high: Vec3 = (0.90, 0.62, 0.75)
     table_z: float = Field(default=0.0, ge=-1, le=1, description="table top, base frame, m")
     floor_links_z: float = Field(default=0.03, ge=-1, le=1, description="elbow and wrist joints stay above this, m")
+
+    @model_validator(mode="after")
+    def _a_box(self) -> Workspace:
+        for axis, low, high in zip("xyz", self.low, self.high, strict=True):
+            if low >= high:
+                raise ValueError(f"workspace: low {axis} = {low} is not below high {axis} = {high}")
+        return self
 
 
 class Camera(_Section):
@@ -135,8 +142,10 @@ class Poses(_Section):
 
 
 class Arm(_Section):
-    host: str = Field(default="192.168.1.10", description="the controller's address")
-    own_address: str = Field(default="192.168.1.1", description="this machine's address, as the controller sees it")
+    host: str = Field(default="192.168.1.10", min_length=1, description="the controller's address")
+    own_address: str = Field(
+        default="192.168.1.1", min_length=1, description="this machine's address, as the controller sees it"
+    )
     trajectory_port: int = Field(default=50010, ge=1024, le=65535, description="the player connects here")
     gripper_port: int = Field(default=63352, ge=1, le=65535)
     rtde_hz: float = Field(default=125, ge=10, le=500)
@@ -155,6 +164,9 @@ class Arm(_Section):
     gripper_close_force: int = Field(default=80, ge=0, le=255)
 
 
+THOR_PWM_PINS = (13, 15, 18)  # Jetson.GPIO 2.1, JETSON_THOR_REFERENCE; 32 and 33 are not PWM there
+
+
 class Gate(_Section):
     output: str = Field(default="jetson", description="'jetson' (Jetson.GPIO PWM), or 'unix:PATH' (simulated edges)")
     pin: int = Field(default=18, ge=1, le=40, description="BOARD number; PWM on a Thor: 13, 15, 18")
@@ -163,6 +175,12 @@ class Gate(_Section):
     loop_ms: float = Field(default=5, ge=1, le=50)
     word_deadline_ms: float = Field(default=100, ge=20, le=1000, description="a word older than this is false")
     beat_ms: float = Field(default=20, ge=5, le=200, description="how often each process renews its word")
+
+    @model_validator(mode="after")
+    def _a_pwm_pin(self) -> Gate:
+        if self.output == "jetson" and self.pin not in THOR_PWM_PINS:
+            raise ValueError(f"gate.pin = {self.pin}: PWM on a Thor is on BOARD {', '.join(map(str, THOR_PWM_PINS))}")
+        return self
 
 
 class RoomCamera(_Section):
@@ -287,7 +305,7 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None) -> Con
         data = json.loads(raw) if name.endswith(".json") else tomllib.loads(raw)
     except FileNotFoundError as e:
         raise ConfigError(f"{name}: no such configuration; 'desk' and 'thor' ship with wardarm") from e
-    except (OSError, tomllib.TOMLDecodeError, json.JSONDecodeError) as e:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as e:
         raise ConfigError(f"{name}: {e}") from e
     for key, value in (overrides or {}).items():
         *sections, last = key.split(".")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -40,6 +41,10 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 class BudgetSpent(RuntimeError):
     """A process died too often; the whole system stops and systemd decides."""
+
+
+class AlreadyRunning(RuntimeError):
+    """Another system uses these names; the text says which process."""
 
 
 @dataclass
@@ -99,11 +104,33 @@ class Supervisor:
         self.log = journal.setup("supervisor", config)
         self.stopping = False
         self.ready = False
+        self.claimed = False
+        self._locks: list[int] = []
         self._readers: dict[tuple[BlockKind, ProcessId | None], ring.Reader] = {}
         self._blocked_since: dict[ProcessId, float] = {}
 
-    def start(self) -> None:
+    def _claim(self) -> None:
+        """One system a set of shared-memory names, and one a run folder; the kernel frees both when this process ends."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
+        for path in (ring.SHM / f"{self.config.shm.prefix}wardarm.lock", self.run_dir / "lock"):
+            lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid = os.read(lock, 32).decode().strip() or "unknown"
+                os.close(lock)
+                raise AlreadyRunning(
+                    f"wardarm already runs (pid {pid}, {path} is taken): stop it first, or give this one its own "
+                    "--run-dir and shm.prefix"
+                ) from None
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            self._locks.append(lock)
+
+    def start(self) -> None:
+        """Raises AlreadyRunning before anything is touched."""
+        self._claim()
+        self.claimed = True
         configuration.dump(self.config, self.file)
         write_planner_params(self.config, self.run_dir / "planner.params")
         write_envelope_params(self.config, self.run_dir / "envelope.params")
@@ -247,7 +274,7 @@ class Supervisor:
         )
 
     def stop(self) -> None:
-        """PWM off first, then bottom to top: SIGTERM, and SIGKILL to what does not end in time."""
+        """The arm to rest and the PWM off first, then bottom to top: SIGTERM, SIGKILL to what does not end in time."""
         self.stopping = True
         notify.stopping()
         self._write_status()
@@ -259,7 +286,7 @@ class Supervisor:
         self._end(
             [c for c in rest if c.row.name == "arm"]
         )  # the player ramps and the fingers stay while the robot is there
-        self._end([c for c in rest if c.row.name not in ("arm", "sim", "views")])
+        self._end([c for c in rest if c.row.name not in ("arm", "gate", "sim", "views")])
         self._end([c for c in rest if c.row.name in ("sim", "views")])
         self.log.info("stopped", extra={"cpu_s": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 1)})
 
@@ -291,8 +318,9 @@ def run(config: Config, run_dir: Path) -> int:
         supervisor.start()
         supervisor.watch()
         return 0
-    except BudgetSpent as e:
+    except (BudgetSpent, AlreadyRunning) as e:
         supervisor.log.critical(str(e))
         return 1
     finally:
-        supervisor.stop()
+        if supervisor.claimed:
+            supervisor.stop()

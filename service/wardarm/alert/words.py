@@ -135,10 +135,10 @@ _WORDS: dict[HoldReason, tuple[Words, Words]] = {
         ),
     ),
     HoldReason.GATE_FAULT: (
-        Words("发给机器人的运动许可信号不正常。", "只有设备工程师可以解除。", f"检查许可信号的接线，运行“wardarm doctor”，全部通过后，{_RESUME_ZH}"),
+        Words("发给机器人的运动许可信号不正常。", "只有设备工程师可以解除。", f"按接线说明（docs/wiring.md）检查许可信号的接线，{_RESUME_ZH}"),
         Words(
             "The motion permit signal to the robot is not as commanded.", "Only the equipment engineer can end this.",
-            f"Check the permit wiring and run 'wardarm doctor' until it passes. {_RESUME_EN}",
+            f"Check the permit wiring as docs/wiring.md says. {_RESUME_EN}",
         ),
     ),
     HoldReason.WATCHDOG: (

@@ -52,5 +52,6 @@ class CommandWriter:
                     )
             await asyncio.sleep(POLL_S)
         raise precondition(
-            "CONTROLLER_NOT_NORMAL", f"the arm process did not answer within {timeout_s:g} s; see 'wardarm doctor'"
+            "CONTROLLER_NOT_NORMAL",
+            f"the arm process did not answer within {timeout_s:g} s; see 'wardarm status' and the log of arm",
         )

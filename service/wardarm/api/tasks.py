@@ -175,7 +175,7 @@ class TaskBook:
             self._event(active.task, RUNNING, reading.state, reading.fraction, text)
 
     def _held(self, active: Active, holds: Sequence[HoldView]) -> None:
-        shown = ("held", *((h.reason, h.process, h.detail) for h in holds))
+        shown = ("held", *((h.reason, h.process) for h in holds))  # a detail changes with every frame
         if active.task.state == HELD and shown == active.reported:
             return
         active.reported = shown

@@ -31,6 +31,7 @@ log = logging.getLogger("wardarm.eye")
 T = TypeVar("T")
 Ticks = Generator[None, None, T]
 
+_MODEL_RETRY_S = 0.5  # after an inference that failed: a server takes seconds to come back
 _RETRY_S = 0.1  # after a refusal, ask again this soon
 _LASTING_REFUSALS = 5  # of a place that stays wrong
 _REFUSALS = 25  # in a row, whatever they are
@@ -286,7 +287,7 @@ class Follower:
     def _model_result(self, result: Reply | InferenceError, asking: _Asking) -> None:
         if isinstance(result, InferenceError):
             asking.failures += 1
-            asking.retry_at_s = time.monotonic() + _RETRY_S
+            asking.retry_at_s = time.monotonic() + _MODEL_RETRY_S
             log.warning("inference failed", extra={"reason": str(result)})
             if asking.failures >= _MODEL_FAILURES:
                 raise StepEnded(self._ending(), f"the model does not answer: {result}")

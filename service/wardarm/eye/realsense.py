@@ -129,7 +129,7 @@ class RealSense:
                 if time.monotonic() - silent_since > 4 * camera.lost_s:
                     raise CameraLost(
                         f"camera '{camera.source}': no paired frame for {4 * camera.lost_s:.1f} s "
-                        f"({pairing.dropped} unpaired); check the USB 3 cable, then 'wardarm doctor'; opening it again"
+                        f"({pairing.dropped} unpaired); check the USB 3 cable; opening it again"
                     )
         finally:
             if pipeline is not None:

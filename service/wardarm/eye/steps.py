@@ -32,6 +32,7 @@ from wardarm.shm import ring
 from wardarm.shm.layouts import Holding, StepKind, StepState
 
 log = logging.getLogger("wardarm.eye")
+REST_S = 5.0  # an arm that does not come to rest by then is reported as it is
 
 AT_HOME_M, AT_HOME_RAD = 0.015, 0.05
 NEAR_HAND_OVER_M = 0.03
@@ -77,6 +78,7 @@ class StepMachine:
         self.grasp: Grasp | None = None
         self._step: Any = None
         self._run: Ticks[None] | None = None
+        self._ending: tuple[StepState, str, float] | None = None  # said once the arm is at rest
         self._braking: Ticks[None] | None = None
         self._flow: Callable[[], Ticks[None]] | None = None
         self._phase = Phase.START
@@ -139,6 +141,11 @@ class StepMachine:
                 return
             except (StopIteration, StepEnded):  # refused again and again: the tail ends at rest by itself
                 self._braking = None
+        if self._ending is not None:
+            state, reason, until_s = self._ending
+            if self.motion.ready or self.motion.held or not self.motion.fresh or now_s > until_s:
+                self._report_end(state, reason)
+            return
         if self._flow is None:
             return
         self._note_motion()
@@ -191,12 +198,20 @@ class StepMachine:
         if state is StepState.DONE:
             self._run = self._flow = None  # it stands where it should
         self._drop()
+        if state is StepState.DONE or not self.motion.moving:
+            self._report_end(state, reason)
+        else:  # who hears that it failed may come near: first to rest
+            self._ending = (state, reason, time.monotonic() + REST_S)
+
+    def _report_end(self, state: StepState, reason: str) -> None:
+        self._ending = None
         self.report.state, self.report.reason = state, reason
         if state is StepState.DONE:
             self.report.fraction = 1.0
         log.info("step ended", extra={"step_seq": self.report.step_seq, "state": state, "reason": reason})
 
     def _reset(self, seq: int) -> None:
+        self._ending = None
         fresh = Report(step_seq=seq)
         for name, value in vars(fresh).items():
             setattr(self.report, name, value)

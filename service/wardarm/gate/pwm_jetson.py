@@ -51,7 +51,9 @@ class JetsonPwm:
             return now
         except OSError as e:
             self.off()
-            raise PwmUnavailable(f"pin {self._pin}: {self._line}: {e.strerror}; try 'wardarm doctor'") from e
+            raise PwmUnavailable(
+                f"pin {self._pin}: {self._line}: {e.strerror}; see docs/wiring.md, 'Before the first start'"
+            ) from e
 
     def off(self) -> int:
         with contextlib.suppress(OSError):  # `pwm_off` tries again when gate ends

@@ -19,7 +19,7 @@ EXPORT_DEADLINE_S = 2.0  # udev sets the rights of `enable` some milliseconds af
 
 _CURE = (
     "run as root or as a member of group 'gpio' with Jetson.GPIO's 99-gpio.rules installed, and check the pin's function "
-    "with 'sudo /opt/nvidia/jetson-io/jetson-io.py'; 'wardarm doctor' checks both"
+    "with 'sudo /opt/nvidia/jetson-io/jetson-io.py'; docs/wiring.md has both"
 )
 
 

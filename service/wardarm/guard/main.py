@@ -29,7 +29,7 @@ from wardarm import config as configuration
 from wardarm import journal
 from wardarm.config import Config, ConfigError, RoomCamera
 from wardarm.gate.words import BlockWatch, OwnWord
-from wardarm.guard import zones
+from wardarm.guard import memory, zones
 from wardarm.guard.camera import CameraProgram, Frame
 from wardarm.guard.detector import Detector, Finding, ViewState, work_size
 from wardarm.guard.silhouette import ArmTrack, Silhouette
@@ -129,6 +129,10 @@ class GuardLoop:
         self.word = OwnWord(ProcessId.GUARD, config.shm.prefix, self.beat_s)
         self.stopping = False
         self.relearn_asked = False
+        self._detectors = [view.detector for view in self.views]
+        self._next_keep_s = 0.0
+        if memory.recall(self._detectors, config.shm.prefix):
+            self.log.warning("an earlier guard died: going on with the views that it had learnt")
         self.verdict = Verdict(HoldReason.STARTING, "starting")
         self.word.say(False, HoldReason.STARTING, "starting")
         self._next_report_s = time.monotonic() + REPORT_S
@@ -145,6 +149,7 @@ class GuardLoop:
         if self.relearn_asked:
             self.relearn_asked = False
             self.log.info("learning every view anew")
+            memory.forget(self.config.shm.prefix)
             for view in self.views:
                 view.detector.relearn()
                 view.finding = _NO_FINDING
@@ -161,6 +166,9 @@ class GuardLoop:
                 extra={"ok": verdict.ok, "reason": verdict.reason, "detail": verdict.detail},
             )
         self.verdict = verdict
+        if verdict.ok and time.monotonic() >= self._next_keep_s:
+            self._next_keep_s = time.monotonic() + memory.RENEW_S
+            memory.keep(self._detectors, self.config.shm.prefix)
         self.word.say(verdict.ok, verdict.reason, verdict.detail)
         if time.monotonic() >= self._next_report_s:
             self._report()
@@ -179,6 +187,7 @@ class GuardLoop:
 
     def close(self) -> None:
         self.word.say(False, HoldReason.STARTING, "guard was stopped")
+        memory.forget(self.config.shm.prefix)
         for view in self.views:
             view.program.stop()
 

@@ -189,7 +189,13 @@ def four_moments(out: Path, shown: Sequence[Moment], instruction: str, verdict: 
     sheet = Image.new("RGB", (2 * width + 3 * gap, 2 * height + 3 * gap + head), (255, 255, 255))
     draw = ImageDraw.Draw(sheet)
     draw.text((gap + 8, head // 2 + 6), f"“{instruction}”", font=font(38), fill=INK, anchor="lm")
-    draw.text((sheet.width - gap - 8, head // 2 + 6), verdict, font=font(26), fill=(70, 90, 100), anchor="rm")
+    draw.text(
+        (sheet.width - gap - 8, head // 2 + 6),
+        f"{verdict} · simulated bedside",
+        font=font(26),
+        fill=(70, 90, 100),
+        anchor="rm",
+    )
     for k, (title, moment) in enumerate(picked):
         eye, room = stage.pair(moment)
         picture = Image.fromarray(eye if k == 0 else room)

@@ -48,7 +48,7 @@ def trajectory(motion: Motion, profile: LimitProfile, ratios: Ratios, title: str
         axis.grid(color=GRID, lw=0.7)
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(
-        f"{title}\nlargest value / limit: {ratios.plan:.3f} planned"
+        f"{title} · simulated arm\nlargest value / limit: {ratios.plan:.3f} planned"
         + (f", {ratios.stop:.3f} in a stop" if ratios.stop else ""),
         fontsize=12,
         color=INK,
