@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from wardarm.gate.words import Heard, WordBoard
+from wardarm.guard import memory
 from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 
@@ -79,6 +80,7 @@ class Guard:
                 self.process.kill()
                 self.process.wait()
         ring.block_path(BlockKind.WORD, self.prefix, ProcessId.GUARD).unlink(missing_ok=True)
+        memory.forget(self.prefix)
 
 
 @pytest.fixture
@@ -176,3 +178,24 @@ def test_a_wrong_zone_ends_the_program_with_its_name(guard: Guard) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert "guard.cameras[door].keep_out: the edge from point 1 meets the edge from point 3" in done.stderr
+
+
+def test_a_guard_that_died_does_not_learn_who_stands_there(guard: Guard) -> None:
+    guard.until_ok()
+    guard.say("bed", "person")
+    guard.until_reason(HoldReason.INTRUDER)
+    guard.process.kill()
+    guard.process.wait()
+    guard.process = guard.start()
+    heard = guard.until(lambda h: not h.late and h.reason is not HoldReason.STARTING)
+    assert heard.reason is HoldReason.INTRUDER
+    guard.say("bed", "room")
+    guard.until_ok()
+
+
+def test_an_orderly_end_forgets_the_room(guard: Guard) -> None:
+    guard.until_ok()
+    assert memory.path(guard.prefix).exists()
+    guard.process.terminate()
+    guard.process.wait(10)
+    assert not memory.path(guard.prefix).exists()
