@@ -241,7 +241,9 @@ class Server:
         assert self.process is not None
         if self.process.poll() is not None:
             raise AssertionError(f"api ended with {self.process.returncode}")
-        return int(self.bed.api_block.head["writer_pid"]) == self.process.pid and not self.starting()
+        if int(self.bed.api_block.head["writer_pid"]) != self.process.pid or self.starting():
+            return False
+        return all(_listens(address) for address in (self.address, self.stop_address))
 
     def starting(self) -> bool:
         ok, reason = self.bed.api_word()
@@ -263,6 +265,12 @@ class Server:
 
     def client(self, name: str = "test") -> Client:
         return Client(self.address, self.stop_address, name=name)
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as s:
+        return s.connect_ex((host, int(port))) == 0
 
 
 _count = 0
