@@ -61,7 +61,7 @@ def bed() -> Iterator[Bed]:
     bed.close()
 
 
-@pytest.mark.parametrize(("seed", "sentence"), enumerate(SENTENCES))
+@pytest.mark.parametrize(("seed", "sentence"), list(enumerate(SENTENCES)))
 def test_the_sentence_is_tried(request: pytest.FixtureRequest, seed: int, sentence: str) -> None:
     if sentence in results():
         return

@@ -8,6 +8,7 @@ limit. `summary.json` holds the figures, `demo.mp4`, `demo.png` and `trajectory.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ from wardarm.sim.demo.witness import Seen, Witness
 START_DEADLINE_S = 120.0
 TASK_DEADLINE_S = 180.0
 STOP_DEADLINE_S = 40.0
+_systems = itertools.count(1)  # of this process: each has shared-memory names of its own
 _PORTS = (29999, 30003, 30004, 63352, 30100, 8001, 50051)
 
 
@@ -94,7 +96,7 @@ def desk_config(out: Path, seed: int, scene_file: Path, base: str = "desk") -> C
     return configuration.load(
         base,
         {
-            "shm.prefix": f"demo{os.getpid()}_",
+            "shm.prefix": f"demo{os.getpid()}n{next(_systems)}_",
             "arm.host": address,
             "arm.own_address": address,
             "sim.address": address,
