@@ -1,4 +1,4 @@
-"""Starts the rows of `processes.py`, keeps them alive within a budget, and takes them down PWM first.
+"""Starts the rows of `processes.py`, keeps them alive within a budget, and takes them down: arm first.
 
 In: the configuration. Out: the shared-memory blocks, the parameter files of the C++ programs, one child process a
 row, `status.json` (pids, restarts, CPU time), systemd notifications. A dead gate means PWM off before anything
