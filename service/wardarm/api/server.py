@@ -69,7 +69,7 @@ async def start(loop: ControlLoop) -> list[Any]:
 
 
 async def _add_health(server: Any, services: list[str]) -> None:
-    servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # made at import time
+    servicer = health.aio.HealthServicer()
     for name in ("", *services):
         await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
