@@ -56,7 +56,7 @@ build/cpp/done: $(STAMPS)/dev $(CPP)
 	@$(NICE) cmake --build build/cpp -j2 >>build/cpp.log 2>&1 || { tail -50 build/cpp.log; exit 1; }
 	@touch $@
 
-check: $(STAMPS)/dev ## style, types and analysis
+check: $(STAMPS)/dev check-aarch64 ## style, types and analysis; the C++ tests on aarch64
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/mypy
@@ -66,6 +66,9 @@ check: $(STAMPS)/dev ## style, types and analysis
 	@$(BIN)/buf lint service
 	@echo "check: all green"
 
+check-aarch64: $(STAMPS)/apt-test ## the C++ unit tests cross-built for aarch64 (Jetson), under qemu
+	@$(NICE) .ci/aarch64/check
+
 bench: setup ## figures of the postprocessor
 	@$(BIN)/wardarm bench postproc
 
@@ -73,6 +76,6 @@ prove: setup $(STAMPS)/dev ## long claims, in resumable parts
 	@$(BIN)/python -m pytest -o addopts='-q -ra' tests/prove
 
 clean: ## remove what was built (not the environments)
-	@rm -rf build/cpp build/wheel out
+	@rm -rf build/cpp build/aarch64 build/wheel out
 
-.PHONY: help setup demo test check bench prove clean
+.PHONY: help setup demo test check check-aarch64 bench prove clean

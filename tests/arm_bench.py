@@ -103,6 +103,7 @@ class Speakers(threading.Thread):
         self.ending = threading.Event()
         self.words = [OwnWord(p, self.prefix, 0.01) for p in (ProcessId.GUARD, ProcessId.API, ProcessId.EYE)]
         self.names = (ProcessId.GUARD, ProcessId.API, ProcessId.EYE)
+        self.feeds: list[ring.Writer] = []  # blocks whose writer lives: postproc renews its beat between two answers
 
     def __hash__(self) -> int:
         return id(self)
@@ -113,6 +114,8 @@ class Speakers(threading.Thread):
                 if name not in self.silent:
                     reason = self.wrong.get(name)
                     word.say(reason is None, *(reason or ()))
+            for feed in self.feeds:
+                feed.beat()
 
 
 class Bench:
@@ -140,6 +143,7 @@ class Bench:
             ring.create(kind, self.prefix)
         self.speakers = Speakers(self.prefix)
         self.trajectories = ring.Writer(BlockKind.TRAJECTORY, self.prefix)
+        self.speakers.feeds.append(self.trajectories)
         self.commands = ring.Writer(BlockKind.COMMAND, self.prefix)
         self.reader = ring.Reader(BlockKind.ARM_STATUS, self.prefix)
         self.next_id = 100
@@ -226,7 +230,7 @@ class Bench:
     # --- what eye, postproc and api do
 
     def trajectory(
-        self, knots: Any, *, join: tuple[int, float] = (0, 0.0), epoch: int | None = None, ramp_s: float = 0.4,
+        self, knots: Any, *, join: tuple[int, float] = (0, 0.0), epoch: int | None = None, ramp_s: float = 0.34,
         source: Source = Source.SCRIPTED, payload_kg: float = 0.0,
     ) -> int:  # fmt: skip
         """Publish one as postproc would. Returns its id."""

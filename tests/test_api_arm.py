@@ -76,6 +76,7 @@ class RealArm:
         while not self.ending.wait(0.02):
             for word in self.words:
                 word.say(True)
+            self.trajectories.beat()  # postproc renews it between two answers
 
     def read(self) -> np.void:
         slot = self.status.latest()
@@ -88,7 +89,7 @@ class RealArm:
         knots = quintic_move(np.array(status["target_q_rad"]), [0.3, 0, 0, 0, 0, 0], duration_s)
         trajectory = np.zeros((), TRAJECTORY)
         trajectory["id"], trajectory["plan_epoch"] = time.monotonic_ns(), status["plan_epoch"]
-        trajectory["duration_s"], trajectory["ramp_s"] = duration_s, 0.4
+        trajectory["duration_s"], trajectory["ramp_s"] = duration_s, 0.34
         trajectory["source"], trajectory["knot_count"] = Source.SCRIPTED, len(knots)
         trajectory["knots"][: len(knots)] = knots
         self.trajectories.publish(trajectory)

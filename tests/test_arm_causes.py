@@ -14,7 +14,7 @@ from wardarm.arm import causes
 from wardarm.arm.causes import Board, robot_causes
 from wardarm.arm.state import PlayerState, RobotMode, RuntimeState, SafetyMode, Seen
 from wardarm.config import Config
-from wardarm.gate.words import OwnWord
+from wardarm.gate.words import GATE_FAREWELL, OwnWord
 from wardarm.shm import ring
 from wardarm.shm.layouts import GATE_STATUS, BlockKind, HoldReason, ProcessId
 
@@ -82,6 +82,22 @@ def test_an_explicit_hold_counts_with_its_own_reason_even_at_the_start() -> None
     others.beat(ProcessId.GUARD)
     others.words[ProcessId.GUARD].say(False, HoldReason.INTRUDER, "a person in zone 1")
     assert reasons(board) == {ProcessId.GUARD: HoldReason.INTRUDER}
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_gate_that_was_ended_in_order_is_no_fault_of_the_line() -> None:
+    others, board = Others(), Board(CONFIG)
+    others.beat(pwm_on=True)
+    assert reasons(board) == {}
+    status: Any = np.zeros((), GATE_STATUS)
+    status["beat_ns"], status["detail"] = time.monotonic_ns(), GATE_FAREWELL.encode()
+    others.gate.publish(status)
+    assert reasons(board) == {ProcessId.GATE: HoldReason.WATCHDOG}  # at once, while the beat is still fresh
+    time.sleep(0.15)
+    others.beat(ProcessId.GATE)
+    assert reasons(board) == {ProcessId.GATE: HoldReason.WATCHDOG}  # and it stays one incident
+    others.beat()
+    assert reasons(board) == {}  # the next gate
 
 
 @pytest.mark.usefixtures("clean")

@@ -30,6 +30,7 @@ class Device(threading.Thread):
             for key, events in self.selector.select(0.002):
                 key.data.ready(events)
             self.fingers.step(0.002)
+            self.port.publish()
         self.acceptor.close()
 
 

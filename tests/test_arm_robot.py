@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from arm_bench import HOME_Q, Bench
+from wardarm.arm.link import Dashboard, RobotError
 from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, CommandKind, HoldReason, ProcessId, RefusalReason
 
@@ -90,6 +91,34 @@ def test_a_protective_stop_is_ended_by_a_person_and_not_before_five_seconds(benc
     refused, why = bench.command(CommandKind.RECOVER)
     assert refused
     assert "READY" in why
+
+
+def test_recover_works_again_after_the_dashboard_hung_up(bench: Bench) -> None:
+    for _ in range(2):
+        in_motion(bench)
+        bench.say("inject drop dashboard")
+        bench.say("inject protective touched the bed rail")
+        bench.until_state(ArmState.PROTECTIVE)
+        bench.until(lambda: bench.command(CommandKind.RECOVER)[0] == 0)
+        resumed(bench)
+    assert bench.processes["arm"].poll() is None
+
+
+def test_a_dashboard_is_asked_on_a_new_connection_ten_times(bench: Bench) -> None:
+    dashboard = Dashboard(bench.address)
+    try:
+        for _ in range(10):
+            bench.say("inject drop dashboard")
+            dashboard.demand_remote_control()
+        bench.say("inject refuse dashboard on")
+        bench.say("inject drop dashboard")
+        with pytest.raises(RobotError, match=bench.address):
+            dashboard.demand_remote_control()
+        bench.say("inject refuse dashboard off")
+        dashboard.demand_remote_control()
+    finally:
+        bench.say("inject refuse dashboard off")
+        dashboard.close()
 
 
 def test_an_emergency_stop_needs_its_button_released_and_power_on(bench: Bench) -> None:

@@ -110,3 +110,14 @@ def test_a_visitor_at_any_spot_is_seen_by_two_views_and_stays_seen(bedside: Beds
     for found in runs[1:]:
         seen = [name for name, f in found.items() if f.state is ViewState.INTRUDER]
         assert len(seen) >= 2, f"{spot}: only {seen}"
+
+
+def test_a_lamp_that_is_switched_is_a_changed_view_in_the_rendered_room(bedside: Bedside) -> None:
+    bedside.clear()
+    bedside.world.set_light(1.35)
+    try:
+        runs = [bedside.frame(bedside.home, bedside.home) for _ in range(5)]
+    finally:
+        bedside.world.set_light(1.0)
+    for found in runs:
+        assert ViewState.CLEAR not in {f.state for f in found.values()}

@@ -123,8 +123,7 @@ def test_a_program_that_fails_says_its_last_words_and_is_tried_less_and_less_oft
     rig = Rig(tmp_path)
     rig.say("exit")
     try:
-        rig.until(lambda: "no such device: /dev/video9" in rig.program.fault)
-        assert "exit 3" in rig.program.fault
+        rig.until(lambda: "ended (exit 3): no such device: /dev/video9" in rig.program.fault)
         start = time.monotonic()
         rig.until(lambda: rig.program.starts >= 4)
         assert time.monotonic() - start > 1.4, "0, 0.5 and 1 s between the first four starts"

@@ -51,7 +51,7 @@ def test_an_absent_object_is_refused_with_the_reason(bed: Bed) -> None:
     before = bed.q_rad()
     task = bed.client.say(SENTENCE)
     assert task.state == task_pb2.TASK_STATE_REFUSED
-    assert "name one thing that is there" in task.text_en
+    assert "name one thing that is seen" in task.text_en
     assert np.allclose(bed.q_rad(), before, atol=2e-3)
 
 

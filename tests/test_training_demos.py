@@ -24,7 +24,7 @@ CUP = Target(0.45, -0.1, 0.0, "cup")
 @pytest.fixture(scope="module")
 def made() -> Iterator[list[shards.Demo]]:
     demonstrator = Demonstrator((11, 0), "train", msaa=0)
-    yield [demonstrator.make() for _ in range(24)]
+    yield [demonstrator.make() for _ in range(40)]
     demonstrator.close()
 
 
@@ -70,6 +70,8 @@ def test_the_labelled_pixel_shows_the_piece(made: list[shards.Demo]) -> None:
         named = [
             c for c, zh in (("red", "红"), ("blue", "蓝"), ("green", "绿"), ("yellow", "黄")) if c in text or zh in text
         ]
+        if demo.texts["task"] not in ("fetch", "hand_over"):
+            continue  # others name two pieces
         if not demo.numbers["standing"] or demo.texts["phase"] != "approach" or len(named) != 1:
             continue
         checked += 1

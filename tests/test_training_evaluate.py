@@ -50,7 +50,7 @@ def episode_of(env: Environment, kind: str, seed: int) -> evaluate.Episode:
 def test_the_expert_fetches_in_physics(env: Environment, kind: str) -> None:
     episode = episode_of(env, kind, 1)
     actor = ExpertPolicy(expert.target_of(episode.target))
-    outcome = run_episode(env, actor, episode.scene, episode.target, episode.text, episode.start)
+    outcome = run_episode(env, actor, episode.scene, episode.task, episode.text, episode.start)
     assert outcome.fetched
     assert outcome.grounded
     assert outcome.grasp_error_mm is not None
@@ -62,7 +62,7 @@ def test_the_expert_fetches_in_physics(env: Environment, kind: str) -> None:
 def test_a_grasp_far_beside_the_piece_is_no_fetch(env: Environment) -> None:
     episode = episode_of(env, "cup", 1)
     actor = ExpertPolicy(expert.target_of(episode.target), off_m=(0.0, 0.07, 0.0))
-    outcome = run_episode(env, actor, episode.scene, episode.target, episode.text, episode.start)
+    outcome = run_episode(env, actor, episode.scene, episode.task, episode.text, episode.start)
     assert not outcome.fetched
     assert outcome.grounded is False
 
@@ -72,7 +72,7 @@ def test_an_episode_is_the_same_whenever_it_is_run(env: Environment) -> None:
         episode = episode_of(env, "bowl", 2)
         actor = ExpertPolicy(expert.target_of(episode.target))
         timing = Timing(0.7, 0.6)
-        outcome = run_episode(env, actor, episode.scene, episode.target, episode.text, episode.start, timing)
+        outcome = run_episode(env, actor, episode.scene, episode.task, episode.text, episode.start, timing)
         return outcome.grasp_error_mm, outcome.end_s
 
     assert run() == run()

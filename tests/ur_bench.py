@@ -59,6 +59,9 @@ class Robot:
         """Send a program to the script port."""
         with socket.create_connection((self.address, 30002)) as link:
             link.sendall(script.encode())
+            link.shutdown(socket.SHUT_WR)
+            while link.recv(65536):  # hanging up with the stream unread would cut off what is still on its way
+                pass
 
     def wait(self, what: str, condition: Any, timeout_s: float = 10.0) -> dict[str, Any]:
         """Until `condition(state)`; the timeout is wall time and only for a robot that never gets there."""

@@ -27,6 +27,9 @@ constexpr double kStart_rad_s2 = 1e-3;
 constexpr double kRounding = 1e-4;
 constexpr std::size_t kStopStride = 5;  // a stop from every 10 ms of the path
 constexpr double kStopStep_s = 0.004;
+// Shares of a ramp to rest over which the player's braking grows and fades (player.script, `ramped`).
+constexpr double kOnsetShare = 0.50;
+constexpr double kEndShare = 0.35;
 
 Vector add(const Vector& a, const Vector& b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
 Vector minus(const Vector& a, const Vector& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
@@ -104,7 +107,7 @@ Envelope::Envelope(const std::string& path) {
     const double cosine = std::cos(alpha[i]);
     frame.y = turned(frame.y, frame.x, sine, cosine);
     frame.z = turned(frame.z, frame.x, sine, cosine);
-    if (i >= 1 && i <= 4) link_point_[i - 1] = frame.position;
+    link_point_[i] = frame.position;
   }
   const auto& tcp = need("tcp", kDof);
   const auto in_base = [&](const Vector& v) {
@@ -123,10 +126,18 @@ Envelope::Envelope(const std::string& path) {
   floor_links_z_ = need("floor_links_z", 1)[0];
   for (const std::string& key : order) {
     if (key.rfind("profile.", 0) != 0) continue;
-    const auto& n = need(key, 11);  // the order of config.LimitProfile, degrees and metres
+    const auto& n = need(key, 12);  // the order of config.LimitProfile, degrees and metres
     constexpr double rad = kPi / 180.0;
-    profiles_.push_back(
-        {{n[0] * rad, n[1] * rad, n[2] * rad}, {n[3], n[4], n[5]}, {n[6] * rad, n[7] * rad, n[8] * rad}, n[9], n[10]});
+    const bool positive = std::all_of(n.begin(), n.end(), [](double x) { return std::isfinite(x) && x > 0.0; });
+    if (!positive || n[0] > 360.0 || n[3] > 3.0 || n[9] < 1.0 || n[9] > 5.0 || n[10] > n[11] || n[11] > 5.0) {
+      throw std::runtime_error(path + ": " + key + " has a limit of zero, below zero or beyond any UR5e");
+    }
+    profiles_.push_back({{n[0] * rad, n[1] * rad, n[2] * rad},
+                         {n[3], n[4], n[5]},
+                         {n[6] * rad, n[7] * rad, n[8] * rad},
+                         n[9],
+                         n[10],
+                         n[11]});
   }
   if (profiles_.empty()) throw std::runtime_error(path + ": no profile.NAME");
 }
@@ -144,16 +155,9 @@ Envelope::Frame Envelope::tcp_at(const std::array<double, kDof>& q) const {
   return at;
 }
 
-bool Envelope::links_above_floor(const std::array<double, kDof>& q, double* lowest_m) const {
-  *lowest_m = 1e9;
-  for (std::size_t k = 0; k < link_point_.size(); ++k) {
-    Vector p = link_point_[k];
-    for (std::size_t i = k + 2; i-- > 0;) {  // the elbow hangs on joints 1 and 2, and so on
-      p = add(anchor_[i], turned(minus(p, anchor_[i]), axis_[i], std::sin(q[i]), std::cos(q[i])));
-    }
-    *lowest_m = std::min(*lowest_m, p[2]);
-  }
-  return *lowest_m >= floor_links_z_;
+Envelope::Vector Envelope::carried(const Vector& point, std::size_t joint, double angle_rad) const {
+  return add(anchor_[joint],
+             turned(minus(point, anchor_[joint]), axis_[joint], std::sin(angle_rad), std::cos(angle_rad)));
 }
 
 std::string Envelope::knots_problem(std::span<const Knot> knots, std::span<const double> start) const {
@@ -234,6 +238,7 @@ void Envelope::sample(std::span<const Knot> knots, Walk& walk) const {
   // Finite differences of position and orientation over the cycles. Before the first and after the last there is
   // nothing to differ from: the ends repeat their neighbour.
   const std::size_t n = count;
+  if (n < 4) return;                                   // too short to differ; `check` refuses it
   std::vector<Vector> v(n, Vector{}), w(n, Vector{});  // between i and i + 1
   for (std::size_t i = 0; i + 1 < n; ++i) {
     v[i] = times(minus(walk.tcp[i + 1].position, walk.tcp[i].position), 1.0 / kCycle_s);
@@ -283,19 +288,33 @@ void Envelope::compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& v
 }
 
 void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_s, EnvelopeVerdict& verdict) const {
-  // q(s(t)) with ds/dt = r: q'' r^2 + q' r' and q''' r^3 + 3 q'' r r' + q' r''.
+  // q(s(t)) with ds/dt = r: q'' r^2 + q' r' and q''' r^3 + 3 q'' r r' + q' r''. The player's r'' takes three constant
+  // values, one after the other; r' and r are integrated from there.
   struct RampMoment {
     std::size_t ahead;  // cycles along the path since the ramp began
     double r, r1, r2;
   };
   std::vector<RampMoment> steps;
-  const auto moments = static_cast<std::size_t>(ramp_s / kStopStep_s) + 1;
-  for (std::size_t i = 0; i < moments; ++i) {
-    const double u = static_cast<double>(i) * kStopStep_s / ramp_s;
-    const double advanced_s = ramp_s * (u - u * u * u * u * (2.5 - 3.0 * u + u * u));
-    steps.push_back({static_cast<std::size_t>(std::lround(advanced_s / kCycle_s)),
-                     1.0 - u * u * u * (10.0 - 15.0 * u + 6.0 * u * u), -30.0 * u * u * (1.0 - u) * (1.0 - u) / ramp_s,
-                     -60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / (ramp_s * ramp_s)});
+  const std::array<double, 3> phase_s{kOnsetShare * ramp_s, (1.0 - kOnsetShare - kEndShare) * ramp_s,
+                                      kEndShare * ramp_s};
+  const double peak = 1.0 / (phase_s[0] / 2.0 + phase_s[1] + phase_s[2] / 2.0);  // r falls by 1 in all
+  const std::array<double, 3> bend{-peak / phase_s[0], 0.0, peak / phase_s[2]};
+  double gone_s = 0.0;
+  double r = 1.0;
+  double r1 = 0.0;
+  for (std::size_t phase = 0; phase < 3; ++phase) {
+    const auto count = static_cast<std::size_t>(std::ceil(phase_s[phase] / kStopStep_s)) + 1;
+    const auto after = [&](double t) {
+      return std::array{gone_s + t * (r + t * (r1 / 2.0 + t * bend[phase] / 6.0)), r + t * (r1 + t * bend[phase] / 2.0),
+                        r1 + t * bend[phase]};
+    };
+    for (std::size_t i = 0; i < count; ++i) {  // both ends: r'' jumps there
+      const auto [path_s, rate, slope] =
+          after(phase_s[phase] * static_cast<double>(i) / static_cast<double>(count - 1));
+      steps.push_back({static_cast<std::size_t>(std::lround(path_s / kCycle_s)), rate, slope, bend[phase]});
+    }
+    const auto end = after(phase_s[phase]);
+    gone_s = end[0], r = end[1], r1 = end[2];
   }
   double worst = 0.0;
   const auto blend = [](const Vector& d1, const Vector& d2, const Vector& d3, double k1, double k2, double k3) {
@@ -334,8 +353,9 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
     verdict.reason = "start needs 18 numbers: q, qd, qdd";
     return verdict;
   }
-  if (!(ramp_s >= limits.ramp_min_s - 1e-6 && ramp_s <= 5.0)) {
-    std::snprintf(text, sizeof text, "ramp of %.3f s, expected %.2f..5 s", ramp_s, limits.ramp_min_s);
+  if (!(ramp_s >= limits.ramp_min_s - 1e-6 && ramp_s <= limits.ramp_max_s + 1e-6)) {
+    std::snprintf(text, sizeof text, "ramp of %.3f s, expected %.2f..%.2f s", ramp_s, limits.ramp_min_s,
+                  limits.ramp_max_s);
     verdict.reason = text;
     return verdict;
   }
@@ -365,12 +385,9 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
       verdict.reason = text;
       return verdict;
     }
-    double lowest_m = 0.0;
-    if (i % kStopStride == 0 && !links_above_floor(walk.moment[i].q, &lowest_m)) {
-      std::snprintf(text, sizeof text, "elbow or wrist at z = %.0f mm at %.2f s, limit %.0f mm", lowest_m * 1e3, t,
-                    floor_links_z_ * 1e3);
-      verdict.reason = text;
-      return verdict;
+    if (i % kStopStride == 0) {
+      verdict.reason = links_problem(walk.moment[i].q, t);
+      if (!verdict.reason.empty()) return verdict;
     }
   }
   compare_plan(limits, walk, verdict);

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "wardarm/ramp.hpp"
+
 namespace wardarm {
 namespace {
 
@@ -137,51 +139,91 @@ Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProf
   return root(squares);
 }
 
-double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid) {
-  // A stop that begins anywhere passes every path moment at some rate: it is enough to try all pairs of a path
-  // sample and a moment of the ramp, q(s(t)) differentiated by the chain rule.
-  constexpr int kStopMoments = 20;
-  std::array<Moment, kStopMoments> moment;
-  const int count = grid == StopGrid::kFine ? kStopMoments : kStopMoments / 2;
-  const int stride = grid == StopGrid::kFine ? 1 : MotionSamples::kPerInterval;
-  for (int i = 0; i < count; ++i) {
-    const double u = (i + 0.5) / count;
-    const double r = 1.0 - u * u * u * (10.0 - 15.0 * u + 6.0 * u * u);
-    const double r1 = -30.0 * u * u * (1.0 - u) * (1.0 - u) / ramp_s;
-    const double r2 = -60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / (ramp_s * ramp_s);
-    moment[static_cast<std::size_t>(i)] = {r1, r2, r * r, r * r * r, 3.0 * r * r1};
+namespace {
+
+constexpr int kMostMoments = 24;
+struct RampMoments {
+  std::array<Moment, kMostMoments> moment;
+  int count = 0;
+
+  // Both ends of every phase belong to it: acceleration and jerk are largest there more often than not.
+  RampMoments(double ramp_s, StopGrid grid) {
+    const bool fine = grid == StopGrid::kFine;
+    add(0.0, kRampOnset, RampPhase::kOnset, fine ? 9 : 5, ramp_s);
+    add(kRampOnset, 1.0 - kRampEnd, RampPhase::kHold, fine ? 4 : 2, ramp_s);
+    add(1.0 - kRampEnd, 1.0, RampPhase::kEnd, fine ? 8 : 4, ramp_s);
   }
+
+ private:
+  void add(double from, double to, RampPhase phase, int moments, double ramp_s) {
+    for (int i = 0; i < moments; ++i) {
+      const RampRate rate = ramp_rate(from + (to - from) * i / (moments - 1), phase);
+      const double r1 = rate.r1 / ramp_s;
+      const double rr = rate.r * rate.r;
+      moment[static_cast<std::size_t>(count++)] = {r1, rate.r2 / (ramp_s * ramp_s), rr, rr * rate.r, 3.0 * rate.r * r1};
+    }
+  }
+};
+
+// Largest squared ratio of any moment of the ramp at one sample of the path, or `worst` if that is larger.
+Lane stop_squares(const MotionSamples::Sample& s, const LimitProfile& limits, const RampMoments& ramp, Lane worst) {
   const double stop = limits.stop_factor;
+  const Products tcp(s.tcp.v, s.tcp.a, s.tcp.j, limits.tcp, stop);
+  const Products angular(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular, stop);
+  Lane qd = spread(0.0);
+  Lane qdd = spread(0.0);
+  Lane qddd = spread(0.0);
+  for (int j = 0; j < kDof; ++j) {
+    qd = larger(qd, magnitude(s.qd[j]));
+    qdd = larger(qdd, magnitude(s.qdd[j]));
+    qddd = larger(qddd, magnitude(s.qddd[j]));
+  }
+  const double joint_a = 1.0 / (limits.joint.a * stop);
+  const double joint_j = 1.0 / (limits.joint.j * stop);
+  for (const Moment& m : std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) {
+    worst = larger(worst, larger(tcp.worst(m), angular.worst(m)));
+    // No joint exceeds what the largest of each derivative would give; mostly that settles it.
+    const Lane a_bound = (qdd * m.rr + qd * -m.r1) * joint_a;
+    const Lane j_bound = (qddd * m.rrr + qdd * -m.mixed + qd * std::fabs(m.r2)) * joint_j;
+    const Lane bound = larger(a_bound * a_bound, j_bound * j_bound);
+    if (!any(bound > worst)) continue;
+    for (int j = 0; j < kDof; ++j) {
+      const Lane a = (s.qdd[j] * m.rr + s.qd[j] * m.r1) * joint_a;
+      const Lane jerk = (s.qddd[j] * m.rrr + s.qdd[j] * m.mixed + s.qd[j] * m.r2) * joint_j;
+      worst = larger(worst, larger(a * a, jerk * jerk));
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+// A stop that begins anywhere passes every path moment at some rate: it is enough to try all pairs of a path sample
+// and a moment of the ramp, q(s(t)) differentiated by the chain rule.
+double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid) {
+  const RampMoments ramp(ramp_s, grid);
+  const int stride = grid == StopGrid::kFine ? 1 : MotionSamples::kPerInterval;
   Lane worst = spread(0.0);
   for (int i = 0; i < samples.count; i += stride) {
-    const MotionSamples::Sample& s = samples.sample[static_cast<std::size_t>(i)];
-    const Products tcp(s.tcp.v, s.tcp.a, s.tcp.j, limits.tcp, stop);
-    const Products angular(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular, stop);
-    Lane qd = spread(0.0);
-    Lane qdd = spread(0.0);
-    Lane qddd = spread(0.0);
-    for (int j = 0; j < kDof; ++j) {
-      qd = larger(qd, magnitude(s.qd[j]));
-      qdd = larger(qdd, magnitude(s.qdd[j]));
-      qddd = larger(qddd, magnitude(s.qddd[j]));
-    }
-    const double joint_a = 1.0 / (limits.joint.a * stop);
-    const double joint_j = 1.0 / (limits.joint.j * stop);
-    for (const Moment& m : std::span(moment).first(static_cast<std::size_t>(count))) {
-      worst = larger(worst, larger(tcp.worst(m), angular.worst(m)));
-      // No joint exceeds what the largest of each derivative would give; mostly that settles it.
-      const Lane a_bound = (qdd * m.rr + qd * -m.r1) * joint_a;
-      const Lane j_bound = (qddd * m.rrr + qdd * -m.mixed + qd * std::fabs(m.r2)) * joint_j;
-      const Lane bound = larger(a_bound * a_bound, j_bound * j_bound);
-      if (!any(bound > worst)) continue;
-      for (int j = 0; j < kDof; ++j) {
-        const Lane a = (s.qdd[j] * m.rr + s.qd[j] * m.r1) * joint_a;
-        const Lane jerk = (s.qddd[j] * m.rrr + s.qdd[j] * m.mixed + s.qd[j] * m.r2) * joint_j;
-        worst = larger(worst, larger(a * a, jerk * jerk));
-      }
-    }
+    worst = stop_squares(samples.sample[static_cast<std::size_t>(i)], limits, ramp, worst);
   }
   return std::sqrt(largest(worst));
+}
+
+double stop_ratios(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, double floor,
+                   std::span<double> by_interval) {
+  const RampMoments ramp(ramp_s, StopGrid::kFine);
+  double worst = floor;
+  for (int k = 0; k * MotionSamples::kPerInterval < samples.count; ++k) {
+    Lane squares = spread(floor * floor);
+    for (int i = 0; i < MotionSamples::kPerInterval; ++i) {
+      const auto at = static_cast<std::size_t>(k * MotionSamples::kPerInterval + i);
+      squares = stop_squares(samples.sample[at], limits, ramp, squares);
+    }
+    by_interval[static_cast<std::size_t>(k)] = std::sqrt(largest(squares));
+    worst = std::max(worst, by_interval[static_cast<std::size_t>(k)]);
+  }
+  return worst;
 }
 
 }  // namespace wardarm

@@ -66,7 +66,9 @@ std::unique_ptr<Payload> payload_from(const nb::bytes& raw, const char* name) {
   return payload;
 }
 
-nb::bytes plan(Planner& planner, const nb::bytes& raw, const Numbers& q, const Numbers& qd, const Numbers& qdd) {
+nb::bytes plan(Planner& planner, const nb::bytes& raw, const Numbers& q, const Numbers& qd, const Numbers& qdd,
+               bool free, bool stops, double limit_share) {
+  if (!(limit_share > 0.0 && limit_share <= 1.0)) throw nb::value_error("limit_share is outside 0..1");
   const auto chunk = payload_from<RawChunk>(raw, "raw_chunk");
   PlanStart start{{joints_from(q, "q_rad"), joints_from(qd, "qd_rad_s"), joints_from(qdd, "qdd_rad_s2")}, false};
   start.at_rest = start.state.qd.isZero(1e-9) && start.state.qdd.isZero(1e-9);
@@ -76,7 +78,7 @@ nb::bytes plan(Planner& planner, const nb::bytes& raw, const Numbers& q, const N
     std::memset(static_cast<void*>(out.get()), 0, sizeof *out);
     out->raw_id = chunk->id;
     out->plan_start_ns = monotonic_ns();
-    planner.plan(*chunk, start, *out);
+    planner.plan(*chunk, start, {free, stops, limit_share}, *out);
     out->plan_end_ns = monotonic_ns();
   }
   return nb::bytes(out.get(), sizeof *out);
@@ -186,7 +188,8 @@ NB_MODULE(_native, m) {
       .def(
           "__init__", [](Planner* self, const std::string& path) { new (self) Planner(Params::load(path)); },
           "params"_a)
-      .def("plan", &plan, "raw_chunk"_a, "q_rad"_a, "qd_rad_s"_a, "qdd_rad_s2"_a)
+      .def("plan", &plan, "raw_chunk"_a, "q_rad"_a, "qd_rad_s"_a, "qdd_rad_s2"_a, nb::kw_only(), "free"_a = false,
+           "stops"_a = true, "limit_share"_a = 1.0)
       .def("fk", &forward, "q_rad"_a)
       .def("ik", &inverse, "pose"_a, "near_rad"_a)
       .def("jacobian", &jacobian, "q_rad"_a)

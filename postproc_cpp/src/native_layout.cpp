@@ -42,7 +42,7 @@ nb::dict native_layout() {
          FIELD(RawChunk, frame_number); FIELD(RawChunk, capture_ns); FIELD(RawChunk, infer_start_ns);
          FIELD(RawChunk, infer_end_ns); FIELD(RawChunk, join_trajectory_id); FIELD(RawChunk, join_path_s);
          FIELD(RawChunk, source); FIELD(RawChunk, profile); FIELD(RawChunk, valid); FIELD(RawChunk, done);
-         FIELD(RawChunk, payload_kg); FIELD(RawChunk, reserved0); FIELD(RawChunk, traj); FIELD(RawChunk, grip));
+         FIELD(RawChunk, payload_kg); FIELD(RawChunk, speed_scale); FIELD(RawChunk, traj); FIELD(RawChunk, grip));
   STRUCT(TrajectoryPoint, FIELD(TrajectoryPoint, x_mm); FIELD(TrajectoryPoint, y_mm); FIELD(TrajectoryPoint, z_mm);
          FIELD(TrajectoryPoint, roll_deg); FIELD(TrajectoryPoint, pitch_deg); FIELD(TrajectoryPoint, yaw_deg));
   STRUCT(Knot, FIELD(Knot, t_s); FIELD(Knot, q_rad); FIELD(Knot, qd_rad_s); FIELD(Knot, qdd_rad_s2); FIELD(Knot, grip));

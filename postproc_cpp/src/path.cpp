@@ -17,7 +17,12 @@ constexpr double kStartTurn_rad = 10.0 * kDegree;
 // The chunk goes another way than the arm if this share of the arm's speed is not along it.
 constexpr double kOtherWay = 0.6;
 constexpr double kMaxJointStep_rad = 0.35;  // between neighbouring points
-constexpr double kStill_m_s = 0.01;         // slower than this the arm counts as standing where its fingers move
+// Nearer than this to its last point the chunk stands: what smoothing leaves of a policy's noise.
+constexpr double kStanding_m = 0.0015;
+constexpr double kStanding_rad = 0.6 * kDegree;
+constexpr double kFingersStill = 0.004;  // change of the opening a point
+constexpr int kStandingKept = 1;         // points
+constexpr double kStill_m_s = 0.01;      // slower than this the arm counts as standing where its fingers move
 
 Eigen::Vector3d rotation_vector(const Eigen::Quaterniond& q) {
   const Eigen::Quaterniond up = q.w() < 0.0 ? Eigen::Quaterniond(-q.coeffs()) : q;
@@ -49,7 +54,35 @@ const char* reach_text(Reach reach) {
 
 bool Path::build(const Chunk& chunk, const PlanStart& start, TrajectoryPoint* points, Refusal& why) {
   chunk_ = &chunk;
-  return smooth(start, points, why) && solve_joints(start, why);
+  if (!smooth(start, points, why) || !solve_joints(start, why)) return false;
+  find_last_moving();
+  return true;
+}
+
+// Standing at the end costs time and moves nothing: two points of it are kept, or what the fingers need.
+void Path::find_last_moving() {
+  const Row& end = row_[kPoints - 1];
+  int last = kPoints - 1;
+  while (last > 1) {
+    const auto at = static_cast<std::size_t>(last - 1);
+    const bool still = (position_of(row_[at]) - position_of(end)).norm() < kStanding_m &&
+                       (turn_of(row_[at]) - turn_of(end)).norm() < kStanding_rad;
+    if (!still || std::fabs(grip_[at + 1] - grip_[at]) > kFingersStill) break;
+    --last;
+  }
+  for (const Dwell& dwell : dwells()) last = std::max(last, dwell.last);
+  last_moving_ = std::min(last + kStandingKept, kPoints - 1);
+}
+
+// Openings and dwells. An arm that moves cannot dwell from its first point on: the fingers wait for the second.
+void Path::take_fingers(bool slow) {
+  grip_ = chunk_->grip;
+  dwells_ = chunk_->dwells;
+  dwell_count_ = chunk_->dwell_count;
+  if (dwell_count_ > 0 && dwells_[0].first == 0 && !slow) {
+    dwells_[0].first = 1;
+    grip_[1] = grip_[0];
+  }
 }
 
 bool Path::starts_at(const Pose& at, Refusal& why) const {
@@ -93,8 +126,7 @@ void Path::lay_path(const Pose& at, bool slow, std::span<Row> rows, std::span<do
     rows[0].value[3 + k] = 0.0;
   }
   weight[0] = kStartWeight;
-  for (int d = 0; d < chunk_->dwell_count; ++d) {
-    const Dwell& dwell = chunk_->dwells[static_cast<std::size_t>(d)];
+  for (const Dwell& dwell : dwells()) {
     const auto first = static_cast<std::size_t>(dwell.first);
     const auto last = static_cast<std::size_t>(dwell.last);
     Row mean{};
@@ -164,6 +196,7 @@ bool Path::smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why)
   std::array<double, kPoints + kLead> weight_buffer;
   const std::span<Row> rows = std::span(buffer).subspan(kLead);
   const bool slow = (arm_.jacobian(start.state.q) * start.state.qd).head<3>().norm() < kStill_m_s;
+  take_fingers(slow);
   lay_path(at, slow, rows, std::span(weight_buffer).subspan(kLead));
   if (!start.at_rest && lead_in(start, std::span(buffer).first(kLead), rows[0], rows)) {
     std::fill_n(weight_buffer.begin(), kLead, kStartWeight);
@@ -223,12 +256,11 @@ Joints Path::slope_at(double place) const {
 double Path::grip_at(double place) const {
   const int i = std::clamp(static_cast<int>(place), 0, kPoints - 2);
   const auto at = static_cast<std::size_t>(i);
-  return std::clamp(chunk_->grip[at] + (place - i) * (chunk_->grip[at + 1] - chunk_->grip[at]), 0.0, 1.0);
+  return std::clamp(grip_[at] + (place - i) * (grip_[at + 1] - grip_[at]), 0.0, 1.0);
 }
 
 bool Path::in_dwell(double place) const {
-  for (int d = 0; d < chunk_->dwell_count; ++d) {
-    const Dwell& dwell = chunk_->dwells[static_cast<std::size_t>(d)];
+  for (const Dwell& dwell : dwells()) {
     if (place > dwell.first && place < dwell.last) return true;
   }
   return false;

@@ -8,31 +8,54 @@ namespace wardarm {
 namespace {
 
 constexpr double kTouched = 0.95;    // a limit counts as setting the pace above this share of it
-constexpr double kStopGoal = 0.988;  // of the stop limits, whose moments are sampled coarsely
+constexpr double kStopGoal = 0.992;  // of the stop limits, whose moments are sampled
+constexpr float kLeastScale = 0.05F;
 constexpr double kRampStep_s = 0.01;
-constexpr double kLongestRamp_s = 2.0;
+
+// Throws ParamsError for a limit that no UR5e has: zero, negative, beyond ten times its own.
+void demand_sensible(const std::string& name, std::span<const double> numbers) {
+  static constexpr double most[kProfileNumbers] = {360, 6000, 60000, 3, 50, 500, 720, 7200, 72000, 5, 5, 5};
+  for (std::size_t i = 0; i < kProfileNumbers; ++i) {
+    if (numbers[i] > 0.0 && numbers[i] <= most[i]) continue;
+    throw ParamsError("profile." + name + ": number " + std::to_string(i + 1) + " is " + std::to_string(numbers[i]) +
+                      ", expected above 0 and at most " + std::to_string(most[i]));
+  }
+  if (numbers[9] < 1.0 || numbers[10] > numbers[11]) {
+    throw ParamsError("profile." + name + ": stop factor below 1, or its longest ramp is shorter than its shortest");
+  }
+}
 
 }  // namespace
 
 Planner::Planner(const Params& params) : arm_(params), space_(params), path_(arm_, space_), law_(arm_) {
   for (const std::string& name : params.keys_after("profile.")) {
     profile_names_.push_back(name);
-    profiles_.push_back(LimitProfile::from_numbers(params.numbers("profile." + name, kProfileNumbers)));
+    const std::span<const double> numbers = params.numbers("profile." + name, kProfileNumbers);
+    demand_sensible(name, numbers);
+    profiles_.push_back(LimitProfile::from_numbers(numbers));
   }
   if (profiles_.empty()) throw ParamsError("no profile.NAME in the parameters");
 }
 
-void Planner::plan(const RawChunk& raw, const PlanStart& start, Trajectory& out) {
+void Planner::plan(const RawChunk& raw, const PlanStart& start, const PlanOptions& options, Trajectory& out) {
   Refusal why;
   bool planned = false;
   out.profile = raw.profile;
   out.payload_kg = raw.payload_kg;
   if (raw.profile >= profiles_.size()) {
     why.refuse(PlanStatus::kOutOfRange, "profile %u is not one of the %zu configured", raw.profile, profiles_.size());
+  } else if (raw.speed_scale != 0.0F && !(raw.speed_scale >= kLeastScale && raw.speed_scale <= 1.0F)) {
+    why.refuse(PlanStatus::kOutOfRange, "speed scale %.3g, outside %.2f..1 (0 = 1)",
+               static_cast<double>(raw.speed_scale), static_cast<double>(kLeastScale));
   } else if (read_chunk(raw.traj, raw.grip, chunk_, out.raw_points, why)) {
-    const LimitProfile& limits = profiles_[raw.profile];
-    planned = path_.build(chunk_, start, out.points, why) && law_.find(path_, start, limits, why) &&
-              motion_is_clear(why) && find_ramp(limits, out, why);
+    LimitProfile limits = profiles_[raw.profile];
+    for (Bound* bound : {&limits.joint, &limits.tcp, &limits.angular}) {
+      *bound = {bound->v * options.limit_share, bound->a * options.limit_share, bound->j * options.limit_share};
+    }
+    const double scale = raw.speed_scale != 0.0F ? raw.speed_scale : 1.0;
+    planned = path_.build(chunk_, start, out.points, why) &&
+              law_.find(path_, start, limits, {scale, options.free, options.stops}, why) && motion_is_clear(why);
+    if (planned) find_ramp(limits, out);
   }
   out.status = static_cast<std::uint32_t>(why.status);
   std::memcpy(out.reason, why.reason, sizeof out.reason);
@@ -51,24 +74,24 @@ std::uint32_t Planner::limited(double duration_s) const {
     if (law_.ratios().value[i] > kTouched) bits |= 1U << i;
   }
   // Within the time that starting and stopping cost, the chunk's own timing was kept.
-  const bool paced = duration_s - law_.settle_s() < law_.last_point() * kPointPeriod_s * 1.1 + 0.6;
+  const bool paced = duration_s - law_.waits_s() < law_.last_point() * kPointPeriod_s * 1.1 + 0.6;
   if (paced) bits |= static_cast<std::uint32_t>(Limited::kPaced);
-  if (law_.last_point() < kPoints - 1) bits |= static_cast<std::uint32_t>(Limited::kCutShort);
+  if (law_.cut_short()) bits |= static_cast<std::uint32_t>(Limited::kCutShort);
   if (!path_.dwells().empty()) bits |= static_cast<std::uint32_t>(Limited::kDwell);
   return bits;
 }
 
-// The shortest ramp on a 10 ms grid that stops within the limits from anywhere.
-bool Planner::find_ramp(const LimitProfile& limits, Trajectory& out, Refusal& why) const {
+// The shortest ramp on a 10 ms grid that stops within the limits from anywhere; the law keeps the longest one feasible.
+void Planner::find_ramp(const LimitProfile& limits, Trajectory& out) const {
   double ramp_s = limits.ramp_min_s;
   bool near = false;
-  while (ramp_s <= kLongestRamp_s) {
+  while (ramp_s < limits.ramp_max_s) {
     const double ratio = stop_ratio(law_.samples(), limits, ramp_s, near ? StopGrid::kFine : StopGrid::kCoarse);
     if (ratio <= kStopGoal) {
       if (near) {
         out.ramp_s = ramp_s;
         out.max_ratio_stop = static_cast<float>(ratio);
-        return true;
+        return;
       }
       near = true;
       continue;
@@ -78,7 +101,8 @@ bool Planner::find_ramp(const LimitProfile& limits, Trajectory& out, Refusal& wh
     near = near || steps < 1.0;
     ramp_s += std::max(1.0, steps) * kRampStep_s;
   }
-  return why.refuse(PlanStatus::kNoLaw, "no ramp to rest up to %.1f s keeps the stop limits", kLongestRamp_s);
+  out.ramp_s = limits.ramp_max_s;
+  out.max_ratio_stop = static_cast<float>(law_.stop_ratio_at_longest());
 }
 
 bool Planner::motion_is_clear(Refusal& why) const {

@@ -20,8 +20,8 @@ inline const std::string kParams =
     "dh_alpha = 1.5707963267948966 0 0 1.5707963267948966 -1.5707963267948966 0\n"
     "tcp = 0 0 0.1558 0 0 -1.5707963267948966\n"
     "box_low = 0.1 -0.6 0.005\nbox_high = 0.9 0.62 0.75\ntable_z = 0\nfloor_links_z = 0.03\n"
-    "profile.ward = 60 180 1500 0.25 0.8 6 60 180 1500 2 0.3\n"
-    "profile.fast = 180 300 3000 1 3 30 180 300 3000 2 0.3\n";
+    "profile.ward = 60 180 1500 0.25 0.8 6 60 180 1500 2 0.3 0.34\n"
+    "profile.fast = 180 300 3000 1 3 30 180 300 3000 2 0.3 0.34\n";
 
 inline Joints home() {
   Joints q;

@@ -40,7 +40,7 @@ class EnvelopeCheck : public ::testing::Test {
 TEST_F(EnvelopeCheck, KnowsTheLargestSpeedOfAKnownMotion) {
   const Envelope envelope(path_);
   const auto knots = turn(0.5, 2.0);
-  const EnvelopeVerdict verdict = envelope.check(knots, 0.5, 0, {});
+  const EnvelopeVerdict verdict = envelope.check(knots, 0.34, 0, {});
   EXPECT_TRUE(verdict.ok) << verdict.reason;
   // The TCP turns about the base axis: radius x largest joint speed, or the jerk at the ends, whichever is larger.
   const double radius = std::hypot(0.3, 0.0);
@@ -53,15 +53,15 @@ TEST_F(EnvelopeCheck, KnowsTheLargestSpeedOfAKnownMotion) {
 
 TEST_F(EnvelopeCheck, ATooFastTurnIsRefusedAndNamed) {
   const Envelope envelope(path_);
-  const EnvelopeVerdict verdict = envelope.check(turn(1.0, 1.0), 0.5, 0, {});
+  const EnvelopeVerdict verdict = envelope.check(turn(1.0, 1.0), 0.34, 0, {});
   EXPECT_FALSE(verdict.ok);
   EXPECT_NE(verdict.reason.find("times its limit"), std::string::npos);
 }
 
 TEST_F(EnvelopeCheck, AProfileThatIsNotThereIsRefused) {
   const Envelope envelope(path_);
-  EXPECT_FALSE(envelope.check(turn(0.5, 2.0), 0.5, 2, {}).ok);
-  EXPECT_FALSE(envelope.check(turn(0.5, 2.0), 0.5, -1, {}).ok);
+  EXPECT_FALSE(envelope.check(turn(0.5, 2.0), 0.34, 2, {}).ok);
+  EXPECT_FALSE(envelope.check(turn(0.5, 2.0), 0.34, -1, {}).ok);
 }
 
 }  // namespace

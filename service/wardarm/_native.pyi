@@ -23,8 +23,16 @@ class Planner:
         q_rad: NDArray[np.float64],
         qd_rad_s: NDArray[np.float64],
         qdd_rad_s2: NDArray[np.float64],
+        *,
+        free: bool = False,
+        stops: bool = True,
+        limit_share: float = 1.0,
     ) -> bytes:
-        """Plan a RawChunk (`.tobytes()`) from a joint state (6 each); bytes of a Trajectory. All zero qd, qdd: from rest."""
+        """Plan a RawChunk (`.tobytes()`) from a joint state (6 each); bytes of a Trajectory. All zero qd, qdd: from rest.
+
+        For measurements: `free` plans faster than the chunk's own timing where the limits allow, `stops=False` leaves
+        out that a ramp to rest of the profile's longest must keep the stop limits, `limit_share` scales every limit.
+        """
 
     def fk(self, q_rad: NDArray[np.float64]) -> NDArray[np.float64]:
         """TCP pose in base: x y z (m), rotation vector (rad)."""

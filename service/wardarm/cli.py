@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardarm import cli_client
+from wardarm import cli_client, cli_guard, cli_model, cli_motion, cli_policy, cli_sim_ur
 from wardarm import config as configuration
 from wardarm.ops import installation
 
@@ -27,13 +27,18 @@ config_app = typer.Typer(no_args_is_help=True, help="Look at and check configura
 sim_app = typer.Typer(no_args_is_help=True, help="The simulated bedside and its parts.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measured figures.")
 guard_app = typer.Typer(no_args_is_help=True, help="The room cameras.")
-policy_app = typer.Typer(no_args_is_help=True, help="The model's contract.")
+policy_app = typer.Typer(no_args_is_help=True, help="The model's contract, data and training.")
 app.add_typer(config_app, name="config")
 app.add_typer(sim_app, name="sim")
 app.add_typer(bench_app, name="bench")
 app.add_typer(guard_app, name="guard")
 app.add_typer(policy_app, name="policy")
 cli_client.mount(app)
+cli_model.mount(app, bench_app)
+cli_motion.mount(app, bench_app)
+cli_policy.mount(app, policy_app)
+cli_guard.mount(app, guard_app, bench_app)
+cli_sim_ur.mount(sim_app)
 
 ConfigFile = Annotated[str, typer.Option("--config", help="a TOML file, or 'desk' / 'thor' that ship with wardarm")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
@@ -154,19 +159,22 @@ def sim_views(config: ConfigFile = "desk") -> None:
     _module("wardarm.sim.views", "--config", config)
 
 
-@sim_app.command("ur")
-def sim_ur(
-    address: Annotated[str, typer.Option(help="loopback address to listen on")] = "127.0.0.1",
-    version: Annotated[str, typer.Option(help="software version to report")] = "5.21.0.0",
-) -> None:
-    """A UR5e controller that executes URScript and speaks RTDE, dashboard, script and gripper ports."""
-    _module("wardarm.sim.ur_controller", "--address", address, "--version", version)
-
-
 @bench_app.command("postproc")
 def bench_postproc(as_json: Json = False) -> None:
     """Planner: time, limits, seams, ramps."""
     _module("wardarm.ops.bench_postproc", *(["--json"] if as_json else []))
+
+
+@bench_app.command("stop")
+def bench_stop(as_json: Json = False) -> None:
+    """Twenty faults while the simulated arm moves: how fast it stands, what was said. The whole matrix: `make prove`."""
+    _module("wardarm.ops.bench_stop", *(["--json"] if as_json else []))
+
+
+@bench_app.command("sim")
+def bench_sim(as_json: Json = False) -> None:
+    """The simulated controller: lock-step speed and repeatability, share of a core in real time."""
+    _module("wardarm.ops.bench_sim", *(["--json"] if as_json else []))
 
 
 @guard_app.command("preview")

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 SCHEMA = 1
 
@@ -45,12 +45,21 @@ class LimitProfile(_Section):
     tcp_deg_s3: float = Field(gt=0, le=6000, description="TCP angular jerk, deg/s3")
     stop_factor: float = Field(default=2.0, ge=1, le=3, description="a and j of a stop, as a multiple of the plan's")
     ramp_min_s: float = Field(default=0.30, gt=0, le=2, description="shortest ramp to rest, s")
+    ramp_max_s: float = Field(default=0.34, gt=0, le=2, description="longest; the plan is slower where a stop needs it")
+
+    @model_validator(mode="after")
+    def _ramps_in_order(self) -> LimitProfile:
+        if self.ramp_max_s < self.ramp_min_s:
+            raise ValueError(f"ramp_max_s = {self.ramp_max_s} is below ramp_min_s = {self.ramp_min_s}: raise it")
+        return self
 
 
 _Three = tuple[float, float, float]
 
 
-def _row(joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ramp_min_s: float = 0.30) -> LimitProfile:
+def _row(
+    joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ramp_s: tuple[float, float] = (0.30, 0.34)
+) -> LimitProfile:
     """Speed, acceleration, jerk of the joints (deg), the TCP (m) and its turning (deg)."""
     names = [f"{what}_{unit}" for what, unit in (("joint_deg", "s"), ("tcp_m", "s"), ("tcp_deg", "s"))]
     values = {
@@ -58,13 +67,13 @@ def _row(joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ram
         for name, three in zip(names, (joint, tcp, turn), strict=True)
         for power, value in zip(("", "2", "3"), three, strict=True)
     }
-    return LimitProfile(**values, stop_factor=stop_factor, ramp_min_s=ramp_min_s)
+    return LimitProfile(**values, stop_factor=stop_factor, ramp_min_s=ramp_s[0], ramp_max_s=ramp_s[1])
 
 
 def _profiles() -> dict[str, LimitProfile]:
     return {
         "ward": _row((60, 180, 1500), (0.25, 0.8, 6), (60, 180, 1500)),
-        "carry_liquid": _row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), stop_factor=1.5, ramp_min_s=0.35),
+        "carry_liquid": _row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), stop_factor=1.5, ramp_s=(0.35, 0.62)),
         "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
         "fast": _row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
     }
@@ -116,6 +125,12 @@ class Triton(_Section):
     repository: str = Field(default="model_repository", description="relative paths are against the installation root")
     start_deadline_s: float = Field(default=60, gt=0, le=600)
     infer_deadline_s: float = Field(default=0.5, gt=0, le=10, description="client deadline of one inference, s")
+    back_s: float = Field(
+        default=30,
+        ge=0,
+        le=600,
+        description="a step waits this long at rest for a server that is gone, then it ends, s",
+    )
 
 
 class Eye(_Section):
@@ -183,15 +198,44 @@ class Gate(_Section):
         return self
 
 
+CLOCK_TIME = r"^$|^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+
+class Zone(_Section):
+    """A part of one room camera's picture, and what somebody in it means."""
+
+    kind: Literal["keep_out", "warn", "authorised", "mask"] = Field(
+        description="keep_out holds the arm, warn slows it and speaks, authorised (bed, patient) and mask (screen, "
+        "window) are left out"
+    )
+    polygon: list[tuple[float, float]] = Field(min_length=3, description="corners in order, pixels of the frame")
+    name: str = Field(default="", pattern=r"^[a-z0-9_-]{0,24}$")
+    min_area_percent: float = Field(default=0, ge=0, le=20, description="0: guard.min_area_percent")
+    dwell_s: float = Field(default=0, ge=0, le=2, description="a small blob counts only after so long, s")
+    start: str = Field(default="", pattern=CLOCK_TIME, description="active from this local time (HH:MM); empty: always")
+    end: str = Field(default="", pattern=CLOCK_TIME, description="active until this local time (HH:MM)")
+
+
 class RoomCamera(_Section):
     name: str = Field(pattern=r"^[a-z0-9_-]{1,24}$")
     command: str = Field(
         description="a program that writes raw GRAY8 frames to stdout; {width} {height} {fps} are filled in"
     )
-    keep_out: list[tuple[float, float]] = Field(min_length=3, description="polygon, pixels of the frame")
+    keep_out: list[tuple[float, float]] = Field(
+        default_factory=list, description="polygon, pixels of the frame: short for a zone of kind keep_out"
+    )
+    zones: list[Zone] = Field(default_factory=list, max_length=16)
     camera_pos: Vec3 = Field(default=(0, 0, 0), description="base frame, m; for masking our own arm")
     camera_look: Vec3 = Field(default=(0, 0, 0), description="point the optical axis passes through, base frame, m")
+    roll_deg: float = Field(default=0, ge=-180, le=180, description="turned about its axis, clockwise as it looks, deg")
     fovy_deg: float = Field(default=58, gt=5, lt=150)
+
+    @field_validator("keep_out")
+    @classmethod
+    def _none_or_an_area(cls, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        if 0 < len(points) < 3:
+            raise ValueError(f"{len(points)} points are no area; give at least 3")
+        return points
 
 
 class Guard(_Section):
@@ -199,11 +243,48 @@ class Guard(_Section):
     width: int = Field(default=640, ge=160, le=1920)
     height: int = Field(default=360, ge=90, le=1080)
     fps: float = Field(default=10, ge=1, le=60)
+    fps_min_percent: float = Field(
+        default=50, ge=0, le=95, description="fewer frames than this share of fps over 2 s: ROOM_CAMERA_LOST; 0: off"
+    )
     lost_s: float = Field(default=1.0, gt=0, le=10, description="no frame for this long: ROOM_CAMERA_LOST")
+    still_percent: float = Field(
+        default=0.3,
+        ge=0,
+        le=10,
+        description="a frame that differs from the last in fewer pixels, %, is frozen (a clock drawn into it may go on); "
+        "0 for compressed streams: identical only",
+    )
     min_area_percent: float = Field(default=0.2, gt=0, le=20, description="smallest blob, % of the frame")
     change_percent: float = Field(default=60, gt=5, le=100, description="more than this at once: VIEW_CHANGED")
     warmup_frames: int = Field(default=15, ge=1, le=600)
+    lamps: list[Vec3] = Field(
+        default_factory=list, max_length=4, description="lamps whose light makes the arm throw a shadow, base frame, m"
+    )
+    shadow_z: list[float] = Field(
+        default=[0.0, -0.75], max_length=4, description="heights that the shadow falls on (table, floor), base frame, m"
+    )
+    attended_max_min: float = Field(default=30, gt=0, le=120, description="longest attended mode, minutes")
+    slow_profile: str = Field(default="patient", description="limit profile while a warn zone is occupied or attended")
+    person: Literal["off", "label", "require"] = Field(
+        default="off",
+        description="second opinion of a person detector: label names what it sees, require also wants it to see "
+        "nobody before a view is clear; it never ends a hold",
+    )
     cameras: list[RoomCamera] = Field(default_factory=list, max_length=8)
+
+
+class Alert(_Section):
+    """Spoken words after the arm has paused."""
+
+    enabled: bool = True
+    command: str = Field(default="aplay -q {file}", description="plays one WAV file; no shell; {file} is filled in")
+    manifest: str = Field(default="", description="manifest.json of the site's own recordings; empty: made at start")
+    languages: tuple[Literal["zh", "en"], ...] = Field(default=("zh", "en"), description="in this order")
+    repeat_s: float = Field(default=15, ge=3, le=600, description="said again while the cause persists, s")
+    quiet_start: str = Field(default="", pattern=CLOCK_TIME, description="nothing is said from this local time (HH:MM)")
+    quiet_end: str = Field(default="", pattern=CLOCK_TIME, description="until this local time (HH:MM)")
+    timeout_s: float = Field(default=15, gt=1, le=60, description="a player that takes longer is ended, s")
+    self_test: bool = Field(default=False, description="a tone whenever the process starts")
 
 
 class Api(_Section):
@@ -235,6 +316,11 @@ class Sim(_Section):
     room_fps: float = Field(default=5, gt=0, le=60)
 
 
+class Supervisor(_Section):
+    restart_budget: int = Field(default=5, ge=1, le=10000, description="deaths of one process in restart_window_s")
+    restart_window_s: float = Field(default=60, ge=1, le=3600)
+
+
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     directory: str = Field(default="", description="one JSON-lines file a process; empty: stdout (journald)")
@@ -253,8 +339,10 @@ class Config(_Section):
     arm: Arm = Arm()
     gate: Gate = Gate()
     guard: Guard = Guard()
+    alert: Alert = Alert()
     api: Api = Api()
     sim: Sim = Sim()
+    supervisor: Supervisor = Supervisor()
     log: Log = Log()
     profiles: dict[str, LimitProfile] = Field(default_factory=_profiles)
 
@@ -264,6 +352,8 @@ class Config(_Section):
             raise ValueError(f"schema = {self.schema_}: this version reads schema {SCHEMA}")
         if self.profile not in self.profiles:
             raise ValueError(f"profile = {self.profile!r}: not one of {', '.join(self.profiles)}")
+        if self.guard.slow_profile not in self.profiles:
+            raise ValueError(f"guard.slow_profile = {self.guard.slow_profile!r}: not one of {', '.join(self.profiles)}")
         if self.sim.enabled and not self.simulated:
             raise ValueError("sim.enabled = true needs simulated = true")
         return self

@@ -49,6 +49,7 @@ class Process:
     word: bool = False  # gate needs this process's word for the PWM
     nice: int = 0
     start_deadline_s: float = 20.0
+    essential: bool = True  # False: when it dies too often that is a warning, and the system goes on without it
 
 
 PROCESSES: tuple[Process, ...] = (
@@ -96,6 +97,10 @@ PROCESSES: tuple[Process, ...] = (
         "api", _python("wardarm.api.main"), ["clients", "arm status", "progress", "words"],
         ["step", "commands", "word", "tasks (persistent)"], "its word goes stale: gate drops the PWM",
         id=ProcessId.API, blocks=[BlockKind.STEP, BlockKind.COMMAND, BlockKind.WORD], word=True,
+    ),
+    Process(
+        "alert", _python("wardarm.alert.main"), ["arm status", "guard's word"], ["sound"],
+        "a warning in the log: it never holds anything", enabled=lambda c: c.alert.enabled, nice=5, essential=False,
     ),
 )  # fmt: skip
 

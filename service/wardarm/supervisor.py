@@ -32,8 +32,6 @@ from wardarm.processes import Process, enabled, required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, BlockKind, ProcessId
 
-RESTART_BUDGET = 5
-RESTART_WINDOW_S = 60.0
 STOP_DEADLINE_S = 8.0
 _PR_SET_PDEATHSIG = 1
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
@@ -53,7 +51,7 @@ class Child:
     process: subprocess.Popen[bytes]
     pidfd: int
     started_s: float
-    deaths: deque[float] = field(default_factory=lambda: deque(maxlen=RESTART_BUDGET))
+    deaths: deque[float] = field(default_factory=deque)
     restarts: int = 0
     cpu_before_s: float = 0.0  # of earlier incarnations
 
@@ -105,7 +103,9 @@ class Supervisor:
         self.stopping = False
         self.ready = False
         self.claimed = False
+        self.ended = ""  # why this system ends by itself
         self._locks: list[int] = []
+        self._later: dict[str, float] = {}  # what died too often but is not essential: when it is tried again
         self._readers: dict[tuple[BlockKind, ProcessId | None], ring.Reader] = {}
         self._blocked_since: dict[ProcessId, float] = {}
 
@@ -158,6 +158,7 @@ class Supervisor:
         log.close()
         old = self.children.get(row.name)
         child = Child(row, process, os.pidfd_open(process.pid), time.monotonic())
+        child.deaths = deque(maxlen=self.config.supervisor.restart_budget)
         if old is not None:
             child.deaths, child.restarts, child.cpu_before_s = old.deaths, old.restarts + 1, old.cpu_before_s
         self.children[row.name] = child
@@ -173,6 +174,9 @@ class Supervisor:
                 self._died(str(key.data))
             if time.monotonic() >= next_status:
                 next_status = time.monotonic() + 0.5
+                for name in [n for n, at_s in self._later.items() if time.monotonic() >= at_s]:
+                    del self._later[name]
+                    self._spawn(self.children[name].row)
                 self._write_status()
                 if not self.ready and self.is_ready():
                     self.ready = True
@@ -195,9 +199,15 @@ class Supervisor:
         now = time.monotonic()
         child.deaths.append(now)
         self.log.error("died", extra={"child": name, "exit": child.process.returncode, "promise": child.row.death})
-        if len(child.deaths) == RESTART_BUDGET and now - child.deaths[0] < RESTART_WINDOW_S:
+        budget, window_s = self.config.supervisor.restart_budget, self.config.supervisor.restart_window_s
+        spent = len(child.deaths) == budget and now - child.deaths[0] < window_s
+        if spent and not child.row.essential:
+            self._later[name] = now + window_s
+            self.log.warning("given up for a while", extra={"child": name, "again_in_s": window_s})
+            return
+        if spent:
             raise BudgetSpent(
-                f"{name} died {RESTART_BUDGET} times in {RESTART_WINDOW_S:.0f} s (last exit {child.process.returncode}); "
+                f"{name} died {budget} times in {window_s:.0f} s (last exit {child.process.returncode}); "
                 f"see {self.run_dir / (name + '.log')}"
             )
         self._spawn(child.row)
@@ -250,15 +260,17 @@ class Supervisor:
         status = arm.latest() if arm else None
         if status is None:
             out.append("arm: no status yet")
-        elif int(status.data["state"]) != ArmState.READY:
-            out.append(f"arm: {ArmState(int(status.data['state'])).name.lower()}")
+        elif (state := int(status.data["state"])) != ArmState.READY:
+            known = state in ArmState._value2member_map_
+            out.append(f"arm: {ArmState(state).name.lower() if known else f'state {state}, which there is not'}")
         return out
 
     def _write_status(self) -> None:
         status = {
             "pid": os.getpid(),
-            "ready": self.ready,
-            "waiting_for": [] if self.ready else self.waiting_for(),
+            "ready": self.ready and not self.stopping,
+            "waiting_for": [] if self.ready or self.stopping else self.waiting_for(),
+            "ended": self.ended,
             "processes": {
                 name: {"pid": c.process.pid, "restarts": c.restarts, "cpu_s": round(c.cpu_s(), 2)}
                 for name, c in self.children.items()
@@ -277,6 +289,8 @@ class Supervisor:
         """The arm to rest and the PWM off first, then bottom to top: SIGTERM, SIGKILL to what does not end in time."""
         self.stopping = True
         notify.stopping()
+        if self.ended:
+            notify.status(self.ended)
         self._write_status()
         gate = self.children.get("gate")
         if gate is not None:
@@ -319,7 +333,8 @@ def run(config: Config, run_dir: Path) -> int:
         supervisor.watch()
         return 0
     except (BudgetSpent, AlreadyRunning) as e:
-        supervisor.log.critical(str(e))
+        supervisor.ended = str(e)
+        supervisor.log.critical(supervisor.ended)
         return 1
     finally:
         if supervisor.claimed:

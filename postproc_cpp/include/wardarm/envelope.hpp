@@ -39,21 +39,23 @@ class Envelope {
   };
   struct Limits {
     std::array<double, 3> joint, tcp, angular;  // v, a, j
-    double stop_factor, ramp_min_s;
+    double stop_factor, ramp_min_s, ramp_max_s;
   };
   struct Walk;
 
   [[nodiscard]] Frame tcp_at(const std::array<double, kDof>& q) const;
-  [[nodiscard]] bool links_above_floor(const std::array<double, kDof>& q, double* lowest_m) const;
+  [[nodiscard]] Vector carried(const Vector& point, std::size_t joint, double angle_rad) const;
+  // What is wrong with the arm's posture at path time t_s: singular, a link too low, two links overlapping. Or empty.
+  [[nodiscard]] std::string links_problem(const std::array<double, kDof>& q, double t_s) const;
   [[nodiscard]] std::string knots_problem(std::span<const Knot> knots, std::span<const double> start) const;
   void sample(std::span<const Knot> knots, Walk& walk) const;
   void compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& verdict) const;
   void compare_stop(const Limits& limits, const Walk& walk, double ramp_s, EnvelopeVerdict& verdict) const;
 
-  std::array<Vector, kDof> axis_{};     // of joint i in base, all joints at zero
-  std::array<Vector, kDof> anchor_{};   // a point on it
-  Frame home_{};                        // TCP with all joints at zero
-  std::array<Vector, 4> link_point_{};  // elbow and wrist joints with all joints at zero
+  std::array<Vector, kDof> axis_{};        // of joint i in base, all joints at zero
+  std::array<Vector, kDof> anchor_{};      // a point on it
+  Frame home_{};                           // TCP with all joints at zero
+  std::array<Vector, kDof> link_point_{};  // shoulder, elbow, three wrists and flange with all joints at zero
   Vector low_{}, high_{};
   double table_z_ = 0.0, floor_links_z_ = 0.0;
   std::vector<Limits> profiles_;

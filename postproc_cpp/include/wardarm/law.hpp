@@ -11,12 +11,19 @@
 
 namespace wardarm {
 
+struct LawOptions {
+  double speed_scale = 1.0;  // share of the chunk's own timing
+  bool free = false;         // faster than the chunk's own timing where the limits allow
+  bool stops = true;         // slower where the longest ramp would not stop within the limits
+};
+
 class Law {
  public:
   explicit Law(const Ur5e& arm) : arm_(arm), samples_(std::make_unique<MotionSamples>()) {}
 
   // Finds the joint motion along `path` from `start`. False: no motion within the limits was found.
-  bool find(const Path& path, const PlanStart& start, const LimitProfile& limits, Refusal& why);
+  bool find(const Path& path, const PlanStart& start, const LimitProfile& limits, const LawOptions& options,
+            Refusal& why);
 
   [[nodiscard]] const JointSpline& spline() const { return spline_; }
   [[nodiscard]] const Ratios& ratios() const { return ratios_; }
@@ -24,7 +31,10 @@ class Law {
   // Place on the chunk at knot k, and the last point it reaches.
   [[nodiscard]] double place(int k) const { return place_[static_cast<std::size_t>(k)]; }
   [[nodiscard]] int last_point() const { return pace_.last(); }
-  [[nodiscard]] double settle_s() const { return settle_s_; }
+  [[nodiscard]] bool cut_short() const { return pace_.last() < path_->last_moving(); }
+  [[nodiscard]] double waits_s() const;  // standing before and after the fingers move
+  // Largest ratio of a stop that takes the profile's longest ramp.
+  [[nodiscard]] double stop_ratio_at_longest() const { return stop_; }
   [[nodiscard]] int rounds() const { return rounds_; }
 
  private:
@@ -34,9 +44,12 @@ class Law {
   void build_reference(const PlanStart& start, double blend_s);
   void examine(double blend_s, Findings& found);
   void slow_down(const Findings& found);
-  bool keeps_dwells();
+  void go_direct(const PlanStart& start, double& blend_s);
+  bool stops_in_time(double blend_s, Findings& found);
+  bool keeps_dwells(bool last_chance);
   [[nodiscard]] bool dwells_soon() const;
   [[nodiscard]] double place_after(double t_s, int& hint) const;
+  [[nodiscard]] bool stands_at(double t_s, double place) const;
   [[nodiscard]] double first_blend(const PlanStart& start, double start_rate) const;
 
   const Ur5e& arm_;
@@ -47,8 +60,16 @@ class Law {
   JointSpline spline_;
   std::array<double, kMaxKnots> place_{};
   std::array<double, kMaxKnots> slack_{};  // weight of the path at each knot, away from dwells
-  double settle_s_ = 0.0;                  // the arm waits for itself at the first dwell
+  struct Wait {
+    double before_s, after_s;
+  };
+  std::array<Wait, kMaxDwells> wait_{};  // at each dwell: the arm waits for itself
+  double direct_s_ = 0.0;                // above 0: fades straight to the first dwell in that time
+  LawOptions options_;
+  double moved_m_ = 0.0;  // farthest from its place while the fingers move
   int rounds_ = 0;
+  double stop_ = 0.0;
+  bool under_way_ = false;
   Ratios ratios_;
   std::unique_ptr<MotionSamples> samples_;
 };

@@ -82,8 +82,8 @@ struct alignas(64) RawChunk {
   std::uint32_t profile;             // row of the limit profiles, config order
   float valid;                       // model's probability, 1 for scripted
   float done;
-  float payload_kg;  // what the fingers will carry once closed
-  std::uint32_t reserved0;
+  float payload_kg;                    // what the fingers will carry once closed
+  float speed_scale;                   // share of the profile's speed to keep, 0.05..1; 0 = 1
   std::uint16_t traj[kPoints * kDof];  // FP16 bits, normalised to [-1, 1], point 0 at the join time
   std::uint16_t grip[kPoints];         // FP16 bits, opening 0 (closed) .. 1 (open)
 };

@@ -18,15 +18,20 @@ struct LimitProfile {
   Bound angular;       // rad/s, rad/s2, rad/s3 of the TCP
   double stop_factor;  // a and j of a stop, as a multiple of the plan's
   double ramp_min_s;   // shortest ramp to rest
+  double ramp_max_s;   // longest: where a stop would need more, the plan is slower
 
-  // The eleven numbers in the order of config.LimitProfile: degrees and metres.
+  // The twelve numbers in the order of config.LimitProfile: degrees and metres.
   static LimitProfile from_numbers(std::span<const double> n) {
     constexpr double rad = std::numbers::pi / 180.0;
-    return {
-        {n[0] * rad, n[1] * rad, n[2] * rad}, {n[3], n[4], n[5]}, {n[6] * rad, n[7] * rad, n[8] * rad}, n[9], n[10]};
+    return {{n[0] * rad, n[1] * rad, n[2] * rad},
+            {n[3], n[4], n[5]},
+            {n[6] * rad, n[7] * rad, n[8] * rad},
+            n[9],
+            n[10],
+            n[11]};
   }
 };
-inline constexpr std::size_t kProfileNumbers = 11;
+inline constexpr std::size_t kProfileNumbers = 12;
 
 // Trajectory::limited: which limits a plan touches (value above 95 % of the limit), and what else shaped it.
 enum class Limited : std::uint32_t {

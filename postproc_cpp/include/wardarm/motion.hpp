@@ -1,6 +1,7 @@
 // How a joint spline compares with the limits: speed, acceleration and jerk of joints and TCP, plan and stop.
 #pragma once
 #include <array>
+#include <span>
 
 #include "wardarm/limits.hpp"
 #include "wardarm/spline.hpp"
@@ -35,9 +36,13 @@ Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, const 
 // The whole spline on the finer grid; keeps the samples for `stop_ratio`.
 Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProfile& limits, MotionSamples& samples);
 
-// The player's ramp to rest: path rate r(u) = 1 - (10 u^3 - 15 u^4 + 6 u^5), u = t / ramp_s. Largest a and j of any
-// stop from any sampled moment, relative to stop_factor times the plan's limits. The coarse grid is for searching.
+// Largest a and j of any ramp to rest (ramp.hpp) from any sampled moment, relative to stop_factor times the plan's
+// limits. The coarse grid is for searching.
 enum class StopGrid { kCoarse, kFine };
 double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid);
+
+// The same for each interval by itself; ratios below `floor` come out as `floor`. Returns the largest.
+double stop_ratios(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, double floor,
+                   std::span<double> by_interval);
 
 }  // namespace wardarm

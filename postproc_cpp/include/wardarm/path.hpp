@@ -31,8 +31,10 @@ class Path {
   [[nodiscard]] const Row& row(int point) const { return row_[static_cast<std::size_t>(point)]; }
   [[nodiscard]] const Joints& joints(int point) const { return q_[static_cast<std::size_t>(point)]; }
   [[nodiscard]] std::span<const Dwell> dwells() const {
-    return {chunk_->dwells.data(), static_cast<std::size_t>(chunk_->dwell_count)};
+    return {dwells_.data(), static_cast<std::size_t>(dwell_count_)};
   }
+  // The point after which the chunk only stands, its fingers too; 63 if it moves to its end.
+  [[nodiscard]] int last_moving() const { return last_moving_; }
   // Between points; `place` counts points, 0..63.
   [[nodiscard]] Joints joints_at(double place) const;
   [[nodiscard]] Joints slope_at(double place) const;  // rad/s at the chunk's own timing
@@ -40,11 +42,13 @@ class Path {
   [[nodiscard]] bool in_dwell(double place) const;    // the fingers move there and the arm must not
 
  private:
+  void take_fingers(bool slow);
   bool starts_at(const Pose& at, Refusal& why) const;
   void lay_path(const Pose& at, bool slow, std::span<Row> rows, std::span<double> weight);
   bool lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const;
   bool smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why);
   bool solve_joints(const PlanStart& start, Refusal& why);
+  void find_last_moving();
 
   const Ur5e& arm_;
   const Workspace& space_;
@@ -52,6 +56,10 @@ class Path {
   std::array<Row, kPoints> row_{};
   Eigen::Quaterniond turn_origin_ = Eigen::Quaterniond::Identity();
   std::array<Joints, kPoints> q_;
+  std::array<double, kPoints> grip_{};
+  std::array<Dwell, kMaxDwells> dwells_{};
+  int dwell_count_ = 0;
+  int last_moving_ = kPoints - 1;
 };
 
 }  // namespace wardarm

@@ -15,6 +15,13 @@
 
 namespace wardarm {
 
+// What measurements vary; the program uses the defaults.
+struct PlanOptions {
+  bool free = false;         // faster than the chunk's own timing where the limits allow
+  bool stops = true;         // slower where the longest ramp would not stop within the limits
+  double limit_share = 1.0;  // of every speed, acceleration and jerk limit
+};
+
 class Planner {
  public:
   // Throws ParamsError if a key is missing or wrong (docs/motion.md lists them).
@@ -26,7 +33,8 @@ class Planner {
   ~Planner() = default;
 
   // Plans `raw` from `start` into `out`: everything but ids and stamps. out.status says how it went.
-  void plan(const RawChunk& raw, const PlanStart& start, Trajectory& out);
+  void plan(const RawChunk& raw, const PlanStart& start, Trajectory& out) { plan(raw, start, {}, out); }
+  void plan(const RawChunk& raw, const PlanStart& start, const PlanOptions& options, Trajectory& out);
 
   [[nodiscard]] const Ur5e& arm() const { return arm_; }
   [[nodiscard]] const std::vector<std::string>& profile_names() const { return profile_names_; }
@@ -35,7 +43,7 @@ class Planner {
 
  private:
   [[nodiscard]] std::uint32_t limited(double duration_s) const;
-  bool find_ramp(const LimitProfile& limits, Trajectory& out, Refusal& why) const;
+  void find_ramp(const LimitProfile& limits, Trajectory& out) const;
   bool motion_is_clear(Refusal& why) const;
   void write_knots(Trajectory& out) const;
 

@@ -82,6 +82,5 @@ def _latched(hold: Any, picture: Picture, word: OwnWord, stopped: bool) -> HoldV
         clearable = arm_state(picture) not in NOT_NORMAL
     else:
         clearable = picture.words[process].ok
-    return HoldView(
-        reason, process, seq, token, int(hold["since_ns"]), ring.text(hold["detail"]), clearable, latched=True
-    )  # fmt: skip
+    detail = ring.text(hold["detail"]).removeprefix(f"{process.name.lower()}: ")  # `process` says it already
+    return HoldView(reason, process, seq, token, int(hold["since_ns"]), detail, clearable, latched=True)

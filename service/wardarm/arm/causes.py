@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from wardarm.arm.holds import Cause
 from wardarm.arm.state import STOPPED_STATES, Seen, program_trouble, robot_trouble
 from wardarm.config import Config
-from wardarm.gate.words import BlockWatch, Heard, WordBoard
+from wardarm.gate.words import GATE_FAREWELL, BlockWatch, Heard, WordBoard
 from wardarm.processes import required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 
+# What only feeds the plan may be silent this many word deadlines (and at least FEED_S) while something moves: its loss does
+# not have to stop the arm as fast as that of a word, and its beat shares a busy machine with the inference.
+FEED_DEADLINES, FEED_S = 2.0, 0.4
 # the PWM's last edge, the way to the robot and the 10 ms window: later ticks are not ours
 STRAY_TICKS_S = 0.5
 
@@ -31,6 +34,8 @@ class GateSeen:
     drop_seq: int = 0
     first_missing: ProcessId = ProcessId.GATE
     detail: str = ""
+    ended: bool = False
+    farewell: bool = False  # it was ended in order: no fault of the permit line
 
 
 class Board:
@@ -42,7 +47,12 @@ class Board:
         self._required = tuple(p for p in required_words(config) if p is not ProcessId.ARM)
         self._words = WordBoard((*self._required, ProcessId.EYE), prefix, self.deadline_s)
         self._gate = BlockWatch(BlockKind.GATE_STATUS, prefix)
+        self._feeds = {
+            ProcessId.EYE: BlockWatch(BlockKind.WORD, prefix, ProcessId.EYE),
+            ProcessId.POSTPROC: BlockWatch(BlockKind.TRAJECTORY, prefix),
+        }
         self._true_once: set[ProcessId] = set()
+        self._heard_seq: dict[ProcessId, int] = {}  # the last hold number that each word carried
         self._off_since_s = time.monotonic()
         self.gate = GateSeen()
 
@@ -53,12 +63,12 @@ class Board:
             self.gate = GateSeen()
         else:
             status = slot.data
-            missing = int(status["first_missing"])
+            missing, detail = int(status["first_missing"]), ring.text(status["detail"])
             self.gate = GateSeen(
                 (time.monotonic_ns() - int(status["beat_ns"])) * 1e-9, int(status["beat"]), bool(status["pwm_on"]),
                 int(status["drop_seq"]),
                 ProcessId(missing) if missing in ProcessId._value2member_map_ else ProcessId.GATE,
-                ring.text(status["detail"]),
+                detail, self._gate.writer_ended(), detail == GATE_FAREWELL and not status["pwm_on"],
             )  # fmt: skip
         if self.gate.pwm_on:
             self._off_since_s = time.monotonic()
@@ -67,22 +77,33 @@ class Board:
     def word_causes(self) -> list[Cause]:
         """From the words and gate's beat."""
         causes = [c for heard in self._words.hear_all() if (c := self._word_cause(heard)) is not None]
-        if self.gate.age_s <= self.deadline_s:
+        if self.gate.age_s <= self.deadline_s and not self.gate.ended and not self.gate.farewell:
             self._true_once.add(ProcessId.GATE)
         else:
             age = (
-                "no status yet"
+                "was ended in order; nothing moves without it"
+                if self.gate.farewell
+                else "its process ended"
+                if self.gate.ended
+                else "no status yet"
                 if self.gate.age_s == float("inf")
                 else f"last status {self.gate.age_s * 1e3:.0f} ms ago"
             )
-            reason = HoldReason.GATE_FAULT if ProcessId.GATE in self._true_once else HoldReason.STARTING
+            lost = HoldReason.WATCHDOG if self.gate.farewell else HoldReason.GATE_FAULT
+            reason = lost if ProcessId.GATE in self._true_once else HoldReason.STARTING
             causes.append(Cause(reason, ProcessId.GATE, f"gate: {age}"))
         return causes
 
     def _word_cause(self, heard: Heard) -> Cause | None:
         process = heard.process
+        was_true, before = process in self._true_once, self._heard_seq.get(process, heard.hold_seq)
+        if not heard.late:
+            self._heard_seq[process] = heard.hold_seq
         if heard.true:
             self._true_once.add(process)
+            if was_true and process in self._required and heard.hold_seq > before:
+                detail = f"{process.name.lower()}: said hold {heard.hold_seq} and took it back before arm looked"
+                return Cause(HoldReason.WATCHDOG, process, detail, heard.hold_seq)
             return None
         explicit = not heard.late and heard.reason not in (HoldReason.NONE, HoldReason.STARTING)
         if explicit:
@@ -91,6 +112,19 @@ class Board:
             return None  # its silence shows as INFERENCE_STALE while something moves
         reason = HoldReason.WATCHDOG if process in self._true_once else HoldReason.STARTING
         return Cause(reason, process, heard.why())
+
+    def feed_causes(self) -> list[Cause]:
+        """While something moves: eye or postproc died or froze, so nothing newer can come. The tail is not played out."""
+        causes = []
+        deadline_s = max(FEED_S, FEED_DEADLINES * self.deadline_s)
+        for process, block in self._feeds.items():
+            name = process.name.lower()
+            if block.writer_ended():
+                causes.append(Cause(HoldReason.INFERENCE_STALE, process, f"{name}: its process ended under way"))
+            elif (age_s := block.beat_age_s()) > deadline_s:
+                said = f"{name}: silent for {age_s * 1e3:.0f} ms under way, limit {deadline_s * 1e3:.0f} ms"
+                causes.append(Cause(HoldReason.INFERENCE_STALE, process, said))
+        return causes
 
     def stray_ticks(self, ticks: int) -> Cause | None:
         """Encoder ticks although gate's PWM has been off for long: a stuck or foreign signal is no permit."""

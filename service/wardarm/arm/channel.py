@@ -118,6 +118,7 @@ class Sent:
     from_rest: bool
     sent_s: float  # CLOCK_MONOTONIC
     sent_controller_s: float
+    plan_epoch: int = 0
 
     @property
     def duration_s(self) -> float:

@@ -23,6 +23,7 @@ class Check:
             path = Path(folder) / "envelope.params"
             write_envelope_params(config, path)
             self._envelope = Envelope(str(path))
+        self._profiles = len(config.profiles)
 
     def demand(
         self, knots: npt.NDArray[np.void], ramp_s: float, profile: int, start: npt.NDArray[np.float64] | None
@@ -32,6 +33,8 @@ class Check:
         `knots`: KNOT records as the wire carries them. `start`: q, qd, qdd (18; rad, s) that the motion must continue.
         Raises Refused (ENVELOPE) naming quantity, ratio and path time.
         """
+        if not 0 <= profile < self._profiles:
+            raise Refused(RefusalReason.ENVELOPE, f"profile {profile}, there are {self._profiles}")
         table = np.ascontiguousarray(knots).view(np.float64).reshape(-1, KNOT.itemsize // 8)
         verdict = self._envelope.check(table, ramp_s, profile, start)
         if not verdict["ok"]:

@@ -42,6 +42,8 @@ _OUTPUTS = [
     *(f"output_double_register_{i}" for i in _DOUBLE_REGISTERS),
 ]  # fmt: skip
 
+_PROBE = "robotmode"  # a question that changes nothing and is answered in every state, local control too
+
 # ur_rtde's RTDEIOInterface says goodbye when it is destroyed, and ends the process if the connection is gone by then.
 # So none is ever destroyed: a lost one costs its memory, and the process leaves by os._exit.
 _BURIED: list[object] = []
@@ -121,14 +123,16 @@ def reachable(host: str, port: int) -> None:
 
 
 class Dashboard:
-    """The dashboard server. `serial` and `version` are read once. Raises RobotError."""
+    """The dashboard server. `serial` and `version` are read once. Raises RobotError.
+
+    The controller may close this connection at any time without RTDE noticing. So each command asks a question first,
+    on a new connection if the old one does not answer it: a command itself is never sent twice.
+    """
 
     def __init__(self, host: str) -> None:
-        reachable(host, DASHBOARD_PORT)
-        self._client = DashboardClient(host, DASHBOARD_PORT)
         self._lock = threading.Lock()  # one question at a time
         self._host = host
-        self._call("connect")
+        self._client = self._connected()
         version = str(self._call("polyscopeVersion"))
         found = re.search(r"(\d+)\.(\d+)\.(\d+)(?:\.\d+)?", version)
         if not found:
@@ -143,12 +147,34 @@ class Dashboard:
             )
         self.serial = str(self._call("getSerialNumber")).strip()
 
-    def _call(self, name: str) -> object:
+    def _connected(self) -> DashboardClient:
+        """A new connection. Raises RobotUnreachable, RobotRefused."""
+        reachable(self._host, DASHBOARD_PORT)
+        client = DashboardClient(self._host, DASHBOARD_PORT)
+        self._ask(client, "connect")
+        return client
+
+    def _ask(self, client: DashboardClient, name: str) -> object:
         try:
-            with self._lock:
-                return getattr(self._client, name)()
+            return getattr(client, name)()
         except Exception as e:  # ur_rtde raises RuntimeError for any answer or socket error
             raise RobotRefused(f"controller {self._host}: dashboard '{name}': {str(e).strip() or 'no answer'}") from e
+
+    def _call(self, name: str) -> object:
+        with self._lock:
+            try:
+                self._ask(self._client, _PROBE)
+            except RobotRefused:
+                with contextlib.suppress(Exception):
+                    self._client.disconnect()
+                self._client = self._connected()
+            try:
+                return self._ask(self._client, name)
+            except RobotRefused:
+                # an answer that comes late would be taken for the next one's: begin anew
+                with contextlib.suppress(Exception):
+                    self._client.disconnect()
+                raise
 
     def demand_remote_control(self) -> None:
         """Raises NotInRemoteControl."""
@@ -162,12 +188,12 @@ class Dashboard:
 
     def unlock_protective_stop(self) -> None:
         self._call("unlockProtectiveStop")
-        with contextlib.suppress(RobotRefused):  # no popup is no failure
+        with contextlib.suppress(RobotError):  # no popup is no failure
             self._call("closeSafetyPopup")
 
     def power_on(self) -> None:
         """Power on, release the brakes. Raises RobotRefused if the robot is not running after half a minute."""
-        with contextlib.suppress(RobotRefused):
+        with contextlib.suppress(RobotError):
             self._call("closeSafetyPopup")
         end = time.monotonic() + MODE_DEADLINE_S
         self._call("powerOn")
@@ -184,8 +210,8 @@ class Dashboard:
             time.sleep(0.2)
 
     def close(self) -> None:
-        with contextlib.suppress(RobotRefused):
-            self._call("disconnect")
+        with self._lock, contextlib.suppress(Exception):
+            self._client.disconnect()
 
 
 class RobotLink:
@@ -201,9 +227,13 @@ class RobotLink:
             self._io = RTDEIOInterface(host)
         except Exception as e:  # boost and ur_rtde errors arrive as RuntimeError
             self.dashboard.close()
-            raise RobotUnreachable(
-                f"controller {host}: RTDE: {str(e).strip()}; is another RTDE client (EtherNet/IP, PROFINET, a driver) on?"
-            ) from e
+            taken = "in use" in str(e)  # ur_rtde's words for IN_USE; ours are shorter: a word's detail has 96 bytes
+            what = (
+                "RTDE inputs are taken: switch EtherNet/IP, PROFINET, drivers off"
+                if taken
+                else f"RTDE: {str(e).strip()}"
+            )
+            raise RobotUnreachable(f"controller {host}: {what}") from e
         self._last: Sample | None = None
         self._written: dict[int, int] = {}
 

@@ -163,7 +163,7 @@ class Arm:
         return Cause(HoldReason.GATE_FAULT, ProcessId.GATE, detail)
 
     def _running_causes(self, registers: Registers) -> list[Cause]:
-        causes = []
+        causes = self.board.feed_causes()
         playing = self.loads.playing(registers)
         if playing is not None and playing.source is Source.MODEL:
             silent_s = time.monotonic() - self._progress_s
@@ -251,7 +251,7 @@ class Arm:
         self.block.record["loaded_id"] = sent.id
         self.block.record["load_ms"] = answer.load_s * 1e3
         self._progress_s = now
-        if sent.from_rest:
+        if sent.from_rest and sent.plan_epoch == self.plan_epoch:  # else a hold made it void while it was being loaded
             self._to_start, self._loaded_s = True, now
         self.log.debug("accepted", extra={"id": sent.id, "load_ms": round(answer.load_s * 1e3, 1)})
 
@@ -302,7 +302,8 @@ class Arm:
             self.block.record["check_ms"] = (time.perf_counter() - began) * 1e3
         source = Source.SCRIPTED if int(trajectory["source"]) == Source.SCRIPTED else Source.MODEL
         from_rest = not int(trajectory["join_trajectory_id"])
-        return Sent(int(trajectory["id"]), knots, source, from_rest, time.monotonic(), sample.controller_s), message
+        sent_s, epoch = time.monotonic(), self.plan_epoch
+        return Sent(int(trajectory["id"]), knots, source, from_rest, sent_s, sample.controller_s, epoch), message
 
     def _refuse(self, trajectory_id: int, reason: RefusalReason, detail: str) -> None:
         self.block.record["refused_id"], self.block.record["refusal"] = trajectory_id, reason

@@ -17,7 +17,7 @@ ENVELOPE_FILE = "envelope.params"
 
 _PROFILE_FIELDS = (
     "joint_deg_s", "joint_deg_s2", "joint_deg_s3", "tcp_m_s", "tcp_m_s2", "tcp_m_s3", "tcp_deg_s", "tcp_deg_s2",
-    "tcp_deg_s3", "stop_factor", "ramp_min_s",
+    "tcp_deg_s3", "stop_factor", "ramp_min_s", "ramp_max_s",
 )  # fmt: skip
 
 

@@ -16,13 +16,15 @@ from typing import TypeVar
 import numpy as np
 
 from wardarm.config import Config
+from wardarm.eye.calm import Calm
 from wardarm.eye.chunks import Accepted, ChunkWriter, Refused, Sent, Stamps, outcome
 from wardarm.eye.delay import Delay
+from wardarm.eye.gentle import Gentle
 from wardarm.eye.model import Model, Reply, Tokens, stretch
 from wardarm.eye.motion import Join, Motion
 from wardarm.eye.planned import Planned
 from wardarm.eye.scripted import Fingers, Line, Script, stop
-from wardarm.eye.triton import ChunkOutOfRange, InferenceError
+from wardarm.eye.triton import ChunkOutOfRange, InferenceError, ServerUnavailable
 from wardarm.policy import contract
 from wardarm.shm.layouts import Source, StepState
 
@@ -36,6 +38,7 @@ _RETRY_S = 0.1  # after a refusal, ask again this soon
 _LASTING_REFUSALS = 5  # of a place that stays wrong
 _REFUSALS = 25  # in a row, whatever they are
 _MODEL_FAILURES = 8  # in a row
+_WAITING = "waiting for the inference server: it is down or restarting"
 _WINDOW_S = 1.2  # of a script's chunk of 3.15 s, before the next one is asked for
 _STANDING_M_S = 0.02
 _BRAKE_S = 1.0  # then the tail is left to end by itself
@@ -94,8 +97,11 @@ class _Asking:
     refusals: int = 0
     lasting: int = 0
     failures: int = 0
+    failing_since_s: float = 0.0
     frame_number: int = 0
     bases: dict[int, float] = field(default_factory=dict)  # trajectory id -> nominal time of its start (scripts)
+    scales: dict[int, float] = field(default_factory=dict)  # trajectory id -> nominal seconds a second of its path
+    scale: float = 1.0  # of the last chunk of a script
 
 
 class Follower:
@@ -105,8 +111,14 @@ class Follower:
         self.model_delay = Delay(e.delay_s, e.delay_margin_s, e.delay_max_s)
         self.script_delay = Delay(e.delay_s, e.delay_margin_s, e.delay_max_s)
         self.order = Order(0, 0, 1.0, 0.0)
+        self.gentle = Gentle(config, motion.kinematics)
+        self.calm = Calm(config)
         self._infer_s: deque[float] = deque(maxlen=8)
         self.last_refusal = ""  # plain words; empty once a chunk was accepted
+
+    def model_tasks(self) -> frozenset[int]:
+        """Step kinds that the served weights were trained for, by their configuration; none while it is not known."""
+        return getattr(self.model, "tasks", frozenset())
 
     # -- scripts ------------------------------------------------------------------------------------------------
 
@@ -135,7 +147,8 @@ class Follower:
                 accepted = self._outcome(asking, self.script_delay)
                 if accepted is not None:
                     asking.bases[accepted.trajectory_id] = at_s
-            if script is not None and asking.sent is None and self._arrived(script, asking.bases):
+                    asking.scales[accepted.trajectory_id] = asking.scale
+            if script is not None and asking.sent is None and self._arrived(script, asking):
                 return script
             yield
 
@@ -152,7 +165,9 @@ class Follower:
             return False
         if script is None or not asking.bases or self.motion.ready or asking.retry_at_s is not None:
             return True
-        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S
+        if self.gentle.scale(self.order.profile) != asking.scale and self.motion.moving:
+            return True
+        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S * asking.scale
         return covered_s < script.duration_s and time.monotonic() - asking.last_s >= _WINDOW_S
 
     def _place(self, script: Script, join: Join, asking: _Asking, at_s: float) -> float:
@@ -167,19 +182,23 @@ class Follower:
             traj, grip = script.chunk(at_s)
         except ValueError as e:
             raise StepEnded(self._ending(), str(e)) from e
+        asking.scale = self.gentle.scale(self.order.profile)
+        fingers = grip[(np.arange(contract.HORIZON) * asking.scale).astype(int)]  # a step stays a step
+        traj, grip = stretch(traj, grip, asking.scale)[0], fingers
         asked_ns = time.monotonic_ns()
         self._send(traj, grip, join, asking, Source.SCRIPTED, asked_ns, Stamps(), 1.0, 0.0)
 
-    def _arrived(self, script: Script, bases: dict[int, float]) -> bool:
+    def _arrived(self, script: Script, asking: _Asking) -> bool:
         """The plan stands at the script's end, and the script's own time (pauses for the fingers) has passed."""
-        now = self.motion.now()
+        now, bases = self.motion.now(), asking.bases
         if now is None or not self.motion.still():
             return False
         if script.duration_s > 0:
             playing = self.motion.playing()
             base_s = bases.get(playing.id) if playing is not None else None
             if base_s is not None:
-                passed_s = base_s + self.motion.path_s()
+                assert playing is not None
+                passed_s = base_s + self.motion.path_s() * asking.scales.get(playing.id, 1.0)
             else:
                 passed_s = list(bases.values())[-1] + contract.CHUNK_S if bases and self.motion.ready else 0.0
             if passed_s < script.duration_s - 0.05:
@@ -218,13 +237,14 @@ class Follower:
         """The mean of `output_valid` over `count` frames captured after `after_ns`, the arm standing."""
         yield from self._model_free()
         values: list[float] = []
-        failures, seen = 0, 0
+        failures, seen, failing_since_s, ask_at_s = 0, 0, 0.0, 0.0
         while len(values) < count:
             frame = self.model.board.latest
             now = self.motion.now()
             if (
                 not self.model.busy and self.motion.still() and now is not None
                 and frame is not None and frame.capture_ns > after_ns and frame.number > seen
+                and time.monotonic() >= ask_at_s
             ):  # fmt: skip
                 seen = frame.number
                 self.model.ask(tokens, now)
@@ -234,10 +254,19 @@ class Follower:
                 self.report.valid = float(np.mean(values))
             elif isinstance(result, InferenceError):
                 failures += 1
-                if failures >= _MODEL_FAILURES:
+                now_s = time.monotonic()
+                ask_at_s = now_s + _MODEL_RETRY_S
+                failing_since_s = failing_since_s or now_s
+                gone = isinstance(result, ServerUnavailable)
+                if gone:
+                    self.report.reason = _WAITING
+                if now_s - failing_since_s > self.config.triton.back_s if gone else failures >= _MODEL_FAILURES:
                     raise StepEnded(self._ending(), f"the model does not answer: {result}")
                 seen = 0
             elif result is not None:
+                if failures:
+                    self.report.reason = ""
+                failures, failing_since_s = 0, 0.0
                 values.append(result.answer.valid)
                 self._note(result)
                 self.report.valid = float(np.mean(values))
@@ -289,9 +318,17 @@ class Follower:
             asking.failures += 1
             asking.retry_at_s = time.monotonic() + _MODEL_RETRY_S
             log.warning("inference failed", extra={"reason": str(result)})
-            if asking.failures >= _MODEL_FAILURES:
+            gone = isinstance(result, ServerUnavailable)
+            if asking.failures == 1:
+                asking.failing_since_s = time.monotonic()
+            if gone:
+                self.report.reason = _WAITING
+            failing_s = time.monotonic() - asking.failing_since_s
+            if failing_s > self.config.triton.back_s if gone else asking.failures >= _MODEL_FAILURES:
                 raise StepEnded(self._ending(), f"the model does not answer: {result}")
             return
+        if asking.failures:
+            self.report.reason = ""
         asking.failures = 0
         self._note(result)
         join, a = asking.join, result.answer
@@ -300,7 +337,7 @@ class Follower:
             self.model_delay.late(self._controller_s(result.asked_ns) + self._load_s())
             asking.retry_at_s = time.monotonic()
             return
-        traj, grip = stretch(a.traj, a.grip, self.order.speed_scale)
+        traj, grip = stretch(a.traj, a.grip, self.order.speed_scale * self.gentle.scale(self.order.profile))
         grip = np.array([contract.snap_grip(float(g)) for g in grip], np.float16)
         stamps = Stamps(result.frame.number, result.frame.capture_ns, a.start_ns, a.end_ns)
         self._send(traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done)
@@ -332,7 +369,9 @@ class Follower:
     def _due(self, asking: _Asking) -> bool:
         if asking.retry_at_s is not None:
             return time.monotonic() >= asking.retry_at_s
-        return time.monotonic() - asking.last_s >= self.config.eye.period_s
+        waited_s = time.monotonic() - asking.last_s
+        calm = self.calm.allows(self.order.profile, waited_s * self.motion.clock_rate)
+        return calm and waited_s >= self.config.eye.period_s
 
     def _send(
         self, traj: np.ndarray, grip: np.ndarray, join: Join, asking: _Asking, source: Source, asked_ns: int,
@@ -340,7 +379,8 @@ class Follower:
     ) -> None:  # fmt: skip
         o = self.order
         asking.sent = self.chunks.send(
-            traj, grip, join, source=source, step_seq=o.step_seq, profile=o.profile, payload_kg=o.payload_kg,
+            traj, grip, join, source=source, step_seq=o.step_seq, payload_kg=o.payload_kg,
+            profile=self.gentle.profile(o.profile, join.planned),
             asked_ns=asked_ns, stamps=stamps, valid=valid, done=done,
         )  # fmt: skip
         if source is Source.SCRIPTED:

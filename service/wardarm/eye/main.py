@@ -23,6 +23,7 @@ from wardarm.eye.follow import Follower, Report
 from wardarm.eye.frames import FrameBoard, FrameRegion
 from wardarm.eye.model import Model
 from wardarm.eye.motion import Motion
+from wardarm.eye.pulse import SILENT_S, ServerPulse
 from wardarm.eye.realsense import RealSense
 from wardarm.eye.steps import StepMachine
 from wardarm.gate.words import BlockWatch
@@ -30,7 +31,7 @@ from wardarm.kinematics import Kinematics
 from wardarm.ops import installation
 from wardarm.policy.tokenizer import Tokenizer
 from wardarm.shm import ring
-from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId, StepState
+from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId, Source, StepState
 
 log = logging.getLogger("wardarm.eye")
 
@@ -76,6 +77,7 @@ class Eye:
         self.board = FrameBoard(self.region, prefix)
         self.camera = RealSense(config, self.board, repeat)
         self.model = Model(config, self.board, tokenizer)
+        self.pulse = ServerPulse(config.triton.url)
         self.motion = Motion(prefix, Kinematics(config.arm))
         self.report = Report()
         self.follower = Follower(config, self.motion, ChunkWriter(prefix), self.model, self.report)
@@ -92,6 +94,7 @@ class Eye:
 
     def close(self) -> None:
         self.camera.stop()
+        self.pulse.close()
         self.model.close()
 
     def tick(self) -> None:
@@ -103,6 +106,8 @@ class Eye:
         self.machine.tick()
         if self.machine.idle:
             self.model.keep_alive()
+        playing = self.motion.playing()
+        self.pulse.want(self.motion.moving and playing is not None and playing.source == Source.MODEL)
         self._speak()
         self._publish()
 
@@ -114,6 +119,9 @@ class Eye:
                 self.word.say(HoldReason.CAMERA_LOST, f"{why} ({silent_s:.1f} s)" if silent_s < 1e6 else why)
             else:
                 self.word.say(HoldReason.STARTING, why)
+        elif (silent := self.pulse.silent_s) > SILENT_S:
+            why = f"Triton at {self.config.triton.url}: no sign of life for {silent:.1f} s; it is down, frozen or restarting"
+            self.word.say(HoldReason.INFERENCE_STALE, why)
         elif not self.model.ok:
             # not a reason to latch: while moving arm sees the missing chunk by itself, at rest a step says why it refuses
             self.word.say(HoldReason.STARTING, self.model.error)

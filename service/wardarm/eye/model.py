@@ -28,9 +28,15 @@ from wardarm.eye.triton import (
 from wardarm.kinematics import TcpPose
 from wardarm.policy import contract
 from wardarm.policy.tokenizer import Tokenizer
+from wardarm.shm.layouts import StepKind
 
 HEALTH_S = 5.0  # an idle server is tried this often
 RETRY_S = 1.0  # a failing one this often
+
+_STEP_KINDS = {
+    "fetch": StepKind.FETCH, "hand_over": StepKind.HAND_OVER, "put": StepKind.PUT, "pour": StepKind.POUR,
+    "put_back": StepKind.PUT_BACK,
+}  # fmt: skip
 
 Tokens = tuple[NDArray[np.int32], NDArray[np.int32]]
 
@@ -50,6 +56,8 @@ class Model:
         self.config, self.board, self.tokenizer = config, board, tokenizer
         self.error = "has not answered yet"
         self.version = 0
+        self.tasks: frozenset[int] = frozenset()
+        """Step kinds that the served weights were trained for, as their configuration says (`parameters.tasks`)."""
         self._client: InferenceClient | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="inference")
         self._pending: Future[Reply] | None = None
@@ -132,6 +140,7 @@ class Model:
                     client.close()
                     raise
                 self._client = client
+                self.tasks = frozenset(_STEP_KINDS[t] for t in client.tasks if t in _STEP_KINDS)
             return self._client
 
     def _disconnect(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ class Motion:
         if self.status is None:
             return
         stamp_ns, controller_s = int(self.status["stamp_ns"]), float(self.status["controller_s"])
+        if not math.isfinite(controller_s):
+            return
         if self._clock and (stamp_ns < self._clock[-1][0] or controller_s < self._clock[-1][1]):
             self._clock.clear()  # another controller, or the same one started anew
         if not self._clock or stamp_ns - self._clock[-1][0] >= _CLOCK_STEP_NS:
@@ -130,7 +133,8 @@ class Motion:
 
     @property
     def holding(self) -> Holding:
-        return Holding(int(self.status["holding"])) if self.fresh else Holding.UNKNOWN
+        said = int(self.status["holding"]) if self.fresh else int(Holding.UNKNOWN)
+        return Holding(said) if said in Holding._value2member_map_ else Holding.UNKNOWN
 
     @property
     def moving(self) -> bool:

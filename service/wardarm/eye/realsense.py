@@ -24,6 +24,7 @@ from wardarm.eye.frames import FrameBoard
 
 _WAIT_MS = 100
 _REOPEN_S = 1.0
+_SAME_MOST = 2  # equal pictures in a row that are not worth a word: a source may repeat one
 
 
 class CameraLost(RuntimeError):
@@ -82,6 +83,8 @@ class RealSense:
         self.config, self.board, self.repeat = config, board, repeat
         self.error = ""
         self.brightness = 255.0  # of the newest picture, mean 0..255
+        self._same = 0  # pictures in a row that were the one before
+        self._sparse = b""  # every 16th pixel of the newest picture: a live sensor's noise never gives the same twice
         self.ended = threading.Event()
         self.pairs = 0
         self.dropped = 0
@@ -122,11 +125,12 @@ class RealSense:
                         silent_since = time.monotonic()
                         self.error = self._dark()
                     del frames
-                    continue
-                if playback and self._at_end(pipeline):
+                elif playback and self._at_end(pipeline):
                     self.ended.set()
                     return
                 if time.monotonic() - silent_since > 4 * camera.lost_s:
+                    if self._same > _SAME_MOST:
+                        raise CameraLost(self.error)
                     raise CameraLost(
                         f"camera '{camera.source}': no paired frame for {4 * camera.lost_s:.1f} s "
                         f"({pairing.dropped} unpaired); check the USB 3 cable; opening it again"
@@ -169,9 +173,19 @@ class RealSense:
         distance = np.asanyarray(depth.get_data()) if depth_there else None
         if distance is not None and distance.shape != pixels.shape[:2]:
             distance = None  # another resolution than the colour's: not ours to stretch
-        self.brightness = float(pixels[::16, ::16].mean())
+        sparse = pixels[::16, ::16]
+        self.brightness = float(sparse.mean())
         if self._dark():
             return True  # the camera works; what it shows is as good as nothing
+        before, self._sparse = self._sparse, sparse.tobytes()
+        self._same = self._same + 1 if self._sparse == before else 0
+        if self._same and not self.config.camera.source.startswith("file:"):  # a recording may have no noise left
+            if self._same > _SAME_MOST:
+                self.error = (
+                    f"camera '{self.config.camera.source}': the picture is frozen (new stamps, the same pixels); it is "
+                    "opened again; if it stays, unplug the camera and check its USB 3 cable"
+                )
+            return False
         put = self.board.put(pixels, distance, clock.capture_ns(sensor_ms, arrival_ns), arrival_ns, sensor_ms)
         if put is not None:
             self.pairs += 1

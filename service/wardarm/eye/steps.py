@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from wardarm.config import Config
+from wardarm.eye import deliver
 from wardarm.eye.follow import Follower, Order, Report, StepEnded, Ticks
 from wardarm.eye.model import Tokens
 from wardarm.eye.motion import Motion
@@ -62,9 +63,10 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True)
 class Grasp:
-    """`z_m`: height of the TCP when the fingers closed, base frame."""
+    """`z_m`: height of the TCP when the fingers closed, base frame; `pose`: all of it."""
 
     z_m: float
+    pose: TcpPose | None = None
 
 
 class StepMachine:
@@ -124,6 +126,8 @@ class StepMachine:
             StepKind.SET_DOWN_HERE: self._set_down_here,
             StepKind.RELEASE: self._release,
         }
+        if kind in deliver.KINDS and kind in self.follower.model_tasks():
+            flows[kind] = lambda: deliver.flow(self, kind)
         if kind is None or kind not in flows:
             what = _NOT_BUILT.get(kind, f"step kind {int(step['kind'])}") if kind else f"step kind {int(step['kind'])}"
             self._end(StepState.REFUSED, f"{what} is not built yet; what is: fetch, home, park, set down, release")
@@ -265,18 +269,19 @@ class StepMachine:
         self.report.state, self.report.fraction = StepState.LOOKING, 0.1
         valid = yield from self.follower.look(tokens, time.monotonic_ns(), VALID_FRAMES)
         if valid < self.config.eye.valid_min:
+            log.info("not seen", extra={"valid": round(valid, 3), "valid_min": self.config.eye.valid_min})
+            named = ring.text(self._step["text"])
             raise StepEnded(
                 StepState.REFUSED,
-                f"'{ring.text(self._step['text'])}' does not name one thing that is there "
-                f"(valid {valid:.2f}, eye.valid_min {self.config.eye.valid_min:.2f}); say which one, with its colour",
+                f"'{named}' does not name one thing that is seen on the table; put it in view, or say which one, with its colour",
             )
 
-    def _grasp_and_carry(self, tokens: Tokens) -> Ticks[None]:
+    def _grasp_and_carry(self, tokens: Tokens, arrived_there: Callable[[], bool | None] | None = None) -> Ticks[None]:
         attempts = self.config.eye.grasp_attempts
         while True:
             self.report.state, self.report.fraction = StepState.MOVING, 0.2
             self._done_chunks, self._chunks_seen = 0, self.report.chunks
-            arrived = yield from self.follower.follow_model(tokens, self._fetched)
+            arrived = yield from self.follower.follow_model(tokens, arrived_there or self._fetched)
             if arrived:
                 return
             log.warning("closed on nothing", extra={"attempt": self.report.grasp_attempts})
@@ -295,6 +300,12 @@ class StepMachine:
         now = self.motion.now()
         if now is None:
             return None
+        said = self._said_done(now)
+        off_m = float(np.linalg.norm(now.pose.xyz_m - np.asarray(self.config.poses.hand_over[:3])))
+        return said if said is not True or off_m < NEAR_HAND_OVER_M else None
+
+    def _said_done(self, now: Planned) -> bool | None:
+        """True: the model said done twice and the fingers hold something. False: closed on nothing. None: go on."""
         self._note_grasp(now)
         if self.report.chunks > self._chunks_seen:
             self._chunks_seen = self.report.chunks
@@ -303,8 +314,7 @@ class StepMachine:
             return False
         holding = self.motion.holding is Holding.YES
         self.report.fraction = max(self.report.fraction, 0.5 if holding else 0.2)
-        off_m = float(np.linalg.norm(now.pose.xyz_m - np.asarray(self.config.poses.hand_over[:3])))
-        return True if self._done_chunks >= 2 and holding and off_m < NEAR_HAND_OVER_M else None
+        return True if self._done_chunks >= 2 and holding else None
 
     def _note_grasp(self, now: Planned) -> None:
         """The lowest point while the fingers are told to close: what is held stood on the table with the TCP there."""
@@ -312,9 +322,9 @@ class StepMachine:
         if now.opening >= contract.GRIP_OPEN:
             self.grasp = None
         elif not now.holding:
-            self.grasp = Grasp(min(z, self.grasp.z_m) if self.grasp else z)
+            self.grasp = Grasp(min(z, self.grasp.z_m) if self.grasp else z, now.pose)
         elif self.grasp is None:
-            self.grasp = Grasp(z)
+            self.grasp = Grasp(z, now.pose)
 
     def _closed_on_nothing(self) -> bool:
         s = self.motion.status

@@ -8,6 +8,7 @@ not one). A server that restarted has forgotten our region; it is registered aga
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from tritonclient.utils import InferenceServerException
 
 from wardarm.eye.frames import FrameRegion
 from wardarm.policy import contract
+
+log = logging.getLogger("wardarm.eye")
 
 # a dead server is back within seconds; gRPC's own backoff would wait up to two minutes
 _CHANNEL = [
@@ -104,6 +107,7 @@ class InferenceClient:
         self._client = triton.InferenceServerClient(url, channel_args=_CHANNEL)
         self._outputs = [triton.InferRequestedOutput(t.name) for t in contract.OUTPUTS]
         self._registered = False
+        self.tasks: tuple[str, ...] = ()
 
     def close(self) -> None:
         if self._registered:
@@ -138,6 +142,8 @@ class InferenceClient:
                     f"model '{self.model}' at {self.url}: parameter {key} is {served_value[:16]}, expected {value[:16]}: "
                     "weights, tokenizer and this version do not belong together"
                 )
+        named = config.parameters["tasks"].string_value if "tasks" in config.parameters else ""
+        self.tasks = tuple(named.split())
         self._register()
 
     def _register(self) -> None:
@@ -210,5 +216,8 @@ class InferenceClient:
                 f"{where}: no answer within triton.infer_deadline_s = {self.deadline_s} s; is the machine overloaded?"
             )
         if grpc.StatusCode.UNAVAILABLE.name in status:
-            return ServerUnavailable(f"{where}: {text}; it is down or restarting, see 'wardarm status'")
-        return InferenceError(f"{where}: {text}")
+            log.info("server unavailable", extra={"said": text})  # gRPC's own words are for a log, not for a bedside
+            return ServerUnavailable(f"{where} cannot be reached: it is down or restarting; see 'wardarm status'")
+        log.warning("server error", extra={"said": text})
+        first = text.strip().splitlines()[0][:120] if text.strip() else "no reason given"
+        return InferenceError(f"{where} refused the question: {first}; see its log")

@@ -25,7 +25,7 @@ from wardarm.gate import permit as rule
 from wardarm.gate.deadman import Deadman, DeadmanGone
 from wardarm.gate.output import PwmOutput, PwmUnavailable, open_output
 from wardarm.gate.permit import Look, Permit
-from wardarm.gate.words import BlockWatch, Heard, OwnWord, WordBoard
+from wardarm.gate.words import GATE_FAREWELL, BlockWatch, Heard, OwnWord, WordBoard
 from wardarm.processes import required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import GATE_STATUS, TEXT, BlockKind, HoldReason, ProcessId
@@ -73,7 +73,7 @@ class Gate:
         missing = tuple(h.process for h in heard if not h.true)
         if arm is None:
             return Look(False, False, 0, missing, late), heard
-        fresh = -self._deadline_s <= arm.age_s <= self._deadline_s
+        fresh = -self._deadline_s <= arm.age_s <= self._deadline_s and not self._arm.writer_ended()
         return Look(fresh, bool(arm.data["motion_request"]), int(arm.data["request_seq"]), missing, late), heard
 
     def loop(self) -> None:
@@ -138,7 +138,8 @@ class Gate:
         self._status["pwm_on"] = 0
         self._status["detail"] = ring.encode(reason, TEXT)
         self._writer.publish(self._status)
-        self._word.say(False, HoldReason.GATE_FAULT, reason)
+        in_order = reason == GATE_FAREWELL
+        self._word.say(False, HoldReason.WATCHDOG if in_order else HoldReason.GATE_FAULT, reason)
 
 
 def _process(value: int) -> ProcessId:
@@ -168,9 +169,11 @@ def run(config: Config, config_file: str) -> int:
         return 0
     finally:
         output.close()
-        deadman.close()
-        if gate is not None:
-            gate.farewell("gate ended")
+        try:
+            if gate is not None:  # before anything that takes time: arm is to know why the permit went
+                gate.farewell(GATE_FAREWELL if gate.stop else "gate: the PWM line failed; see its log")
+        finally:
+            deadman.close()
 
 
 def main() -> int:

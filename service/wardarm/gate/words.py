@@ -1,4 +1,4 @@
-"""Words on the board: who says *go on*, who says *hold*, whose word is late.
+"""Words on the board: who says *go on*, who says *hold*, whose word is late, whose process died.
 
 A word is true for `deadline_s` after its beat. A block that is missing, torn, from another version or written by nobody
 yet gives a late word, never an error: nobody waits for a writer. `arm` reads the same board to record why.
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wardarm.gate.lives import Life
 from wardarm.shm import ring
 from wardarm.shm.layouts import TEXT, WORD, BlockKind, HoldReason, ProcessId
 
+GATE_FAREWELL = "gate ended"  # the detail of gate's last status after an orderly end
 _REOPEN_S = 0.2  # how often a missing or replaced block is looked for
 
 
@@ -26,6 +28,7 @@ class BlockWatch:
         self._reader: ring.Reader | None = None
         self._slot: ring.Slot | None = None
         self._next_look_s = 0.0
+        self._life = Life()
         self.replaced_count = 0  # how often another file took this one's place
 
     def reader(self) -> ring.Reader | None:
@@ -51,6 +54,17 @@ class BlockWatch:
             self._slot = reader.latest()
         return self._slot
 
+    def writer_ended(self) -> bool:
+        """The process that wrote it is gone and no other has taken over. False while there is no block or no writer yet."""
+        reader = self.reader()
+        return reader is not None and self._life.ended(reader.head)
+
+    def beat_age_s(self) -> float:
+        """Since its writer last said that it lives (the header's beat); infinite if there is no block or no beat yet."""
+        reader = self.reader()
+        beat_ns = reader.beat_ns if reader is not None else 0
+        return (time.monotonic_ns() - beat_ns) * 1e-9 if beat_ns else float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
@@ -63,14 +77,22 @@ class Heard:
     reason: HoldReason
     detail: str
     late: bool
+    ended: bool = False  # its process died: late at once
 
     @property
     def true(self) -> bool:
         """What motion needs: said, said lately, and said yes."""
         return self.ok and not self.late
 
+    @property
+    def slow(self) -> bool:
+        """It says *go on, but gently*, and `reason` says why."""
+        return self.true and self.reason is not HoldReason.NONE
+
     def why(self) -> str:
         """Plain words for a status line."""
+        if self.ended:
+            return f"{self.process.name.lower()}: its process ended"
         if self.late:
             return (
                 f"{self.process.name.lower()}: no word yet"
@@ -101,11 +123,13 @@ class WordBoard:
             return Heard(process, False, float("inf"), 0, HoldReason.STARTING, "no word yet", True)
         word = slot.data
         age_s = (time.monotonic_ns() - int(word["beat_ns"])) * 1e-9
-        late = not -self.deadline_s <= age_s <= self.deadline_s  # a beat from the future is no beat
+        ended = self._blocks[process].writer_ended()
+        # a beat from the future is no beat, and a dead process's last word is nobody's
+        late = ended or not -self.deadline_s <= age_s <= self.deadline_s
         ok = bool(word["ok"]) and int(word["process"]) == process
         reason = _reason(int(word["reason"]))
-        detail = "" if ok and not late else ring.text(word["detail"])
-        return Heard(process, ok, age_s, int(word["hold_seq"]), reason, detail, late)
+        detail = "" if ok and not late and reason is HoldReason.NONE else ring.text(word["detail"])
+        return Heard(process, ok, age_s, int(word["hold_seq"]), reason, detail, late, ended)
 
     def hear_all(self) -> list[Heard]:
         return [self.hear(p) for p in self.processes]
@@ -125,9 +149,9 @@ class OwnWord:
         self._last_ns = 0
 
     def say(self, ok: bool, reason: HoldReason = HoldReason.NONE, detail: str = "") -> None:
-        """Renew the word. A new reason to hold counts `hold_seq` up."""
+        """Renew the word. A new reason to hold counts `hold_seq` up. True with a reason: go on, but gently."""
         now = time.monotonic_ns()
-        said = (ok, HoldReason.NONE if ok else reason, "" if ok else detail)
+        said = (ok, reason, "" if ok and reason is HoldReason.NONE else detail)
         if said == self._said and now - self._last_ns < self._beat_ns:
             return
         if said != self._said:

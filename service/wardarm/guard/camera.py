@@ -2,14 +2,16 @@
 ever blocking, and says when it cannot be relied on.
 
 A frame counts only if it is whole, looks like a picture, and differs from the one before (a real sensor is never
-identical twice). When no such frame came for `guard.lost_s`, the camera is lost, whatever the cause; it is back after
-three in a row. A lost camera's program is ended and started again, at once the first time, then less and less often.
+identical twice). When no such frame came for `guard.lost_s`, or too few (`guard.fps_min_percent`), or far too many, the
+camera is lost, whatever the cause; it is back after three in a row. A lost camera's program is ended and started again,
+at once the first time, then less and less often; `in_vain` counts starts that did not help.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
+import math
 import os
 import re
 import shlex
@@ -17,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +32,19 @@ from wardarm.config import ConfigError, Guard, RoomCamera
 START_S = 10.0  # a program may take this long to its first byte
 BACK_FRAMES = 3
 RESTART_DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
+IN_VAIN = 5  # starts that did not help: it needs a person, and says so
 HEALTHY_S = 30.0  # after so long without a loss the next restart is immediate again
 END_S = 1.0  # SIGTERM, then SIGKILL
 PIPE_BYTES = 1 << 20  # four 640x360 frames; Linux's default of 64 KiB would wake us four times a frame
 PAUSE_PERIODS, PAUSE_MIN_S = 0.6, 0.025  # a frame comes in one piece; a longer pause inside means bytes are missing
 ROW_LIKENESS_MIN = 0.3  # correlation of neighbouring rows: a picture has > 0.8, random bytes about 0
 FLAT = 8.0  # grey levels; a picture with less spread (a dark room) has no correlation to speak of
+FROZEN_S = 0.6  # the same picture for so long is a lost camera, however long guard.lost_s is
+RATE_S = 2.0  # over which frames are counted
+SLOW_END_S = 6.0  # a program that stays too slow for so long is started again
+FLOOD_TIMES, FLOOD_MORE = 4, 30  # more than so many times guard.fps, and so many frames/s more, is no live camera
+READS_A_POLL = 64  # a program that never stops writing must not keep the loop from its word
+WORDS_BYTES = 1 << 16  # of its standard error, a poll; 3 MB/s at a beat of 20 ms
 _FIELD = re.compile(r"\{([a-z_]*)\}")
 _PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -116,6 +126,14 @@ class CameraProgram:
         self._next_start_ns = 0
         self._failures = 0
         self._compare = False
+        self._times: deque[int] = deque()  # of the frames that counted within RATE_S
+        self._frozen_ns = self._slow_ns = self._steady_ns = 0
+        self._taken: deque[int] = deque()  # of all whole frames within a second
+
+    @property
+    def in_vain(self) -> int:
+        """Starts of its program since it last delivered."""
+        return self._failures
 
     @property
     def fds(self) -> list[int]:
@@ -134,7 +152,8 @@ class CameraProgram:
         if not self._lost:
             return ""
         if self._cause:
-            return self._cause
+            vain = f" (started {self._failures} times in vain)" if self._failures >= IN_VAIN else ""
+            return self._cause + vain
         if self.starting:
             return "starting"
         return "coming back" if self._good_run else f"no frame for {self.guard.lost_s:g} s"
@@ -170,14 +189,17 @@ class CameraProgram:
             os.set_blocking(stream.fileno(), False)
         fcntl.fcntl(self.process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._spawn_ns, self._byte_ns, self._end_ns, self.fill = now_ns, 0, 0, 0
-        self._compare, self._last_words = False, ""
+        self._compare, self._last_words, self._steady_ns = False, "", now_ns
+        self._frozen_ns = self._slow_ns = 0
+        self._times.clear()
+        self._taken.clear()
 
     def _read(self, now_ns: int) -> Frame | None:
         assert self.process is not None
         assert self.process.stdout is not None
         self._read_words()
         fd, newest = self.process.stdout.fileno(), None
-        while True:
+        for _ in range(READS_A_POLL):
             try:
                 got = os.readv(fd, [memoryview(self.buffers[self._current])[self.fill :]])
             except BlockingIOError:
@@ -201,12 +223,20 @@ class CameraProgram:
         """A complete frame is in the current buffer: judge it, and swap buffers."""
         this, other = self.buffers[self._current], self.buffers[1 - self._current]
         self._current, self.fill = 1 - self._current, 0
-        same = self._compare and this == other
-        self._compare = True
         grey = np.frombuffer(this, np.uint8).reshape(self.guard.height, self.guard.width)
+        same = self._compare and self._same(grey, np.frombuffer(other, np.uint8).reshape(grey.shape))
+        self._compare = True
+        if self._too_many(now_ns):
+            self._cause, self._good_run = f"it floods: more than {len(self._taken) - 1} frames/s; pace its command", 0
+            self._lose(now_ns)
+            return None
         if same:
             self._cause, self._good_run = "the picture is frozen", 0
+            self._frozen_ns = self._frozen_ns or now_ns
+            if (now_ns - self._frozen_ns) * 1e-9 >= FROZEN_S:
+                self._lose(now_ns)
             return None
+        self._frozen_ns = 0
         if not looks_like_a_picture(grey):
             self._cause, self._good_run = (
                 "what it sends is no picture; check width, height and format in its command",
@@ -216,15 +246,43 @@ class CameraProgram:
         self.number += 1
         self._good_ns = now_ns
         self._good_run += 1
-        self._cause = ""
-        if self._lost and self._good_run >= BACK_FRAMES:
-            self._lost, self.ever_good = False, True
+        self._times.append(now_ns)
+        if not self._slow(now_ns):
+            self._cause = ""
+            if self._lost and self._good_run >= BACK_FRAMES:
+                self._lost, self.ever_good = False, True
         return Frame(grey, now_ns, self.number)
+
+    def _same(self, grey: NDArray[np.uint8], before: NDArray[np.uint8]) -> bool:
+        limit = self.guard.still_percent / 100 * grey.size
+        return int(np.count_nonzero(grey != before)) <= limit
+
+    def _too_many(self, now_ns: int) -> bool:
+        self._taken.append(now_ns)
+        while self._taken[0] < now_ns - 1_000_000_000:
+            self._taken.popleft()
+        fps = self.guard.fps
+        return len(self._taken) > max(FLOOD_TIMES * fps, fps + FLOOD_MORE)
+
+    def _slow(self, now_ns: int) -> bool:
+        """True while fewer frames came than guard.fps_min_percent asks for; known once it ran for RATE_S."""
+        while self._times and self._times[0] < now_ns - RATE_S * 1e9:
+            self._times.popleft()
+        fps, share = self.guard.fps, self.guard.fps_min_percent / 100
+        least = math.floor(share * fps * RATE_S)
+        if len(self._times) >= least or (now_ns - self._steady_ns) * 1e-9 < RATE_S + 1 / fps:
+            self._slow_ns = 0
+            return False
+        self._cause = f"{len(self._times) / RATE_S:.1f} instead of {fps:g} frames/s"
+        self._slow_ns = self._slow_ns or now_ns
+        return True
 
     def _judge(self, now_ns: int) -> None:
         lost_s = self.guard.lost_s
         if (now_ns - self._good_ns) * 1e-9 > lost_s:
             self._lose(now_ns)
+        elif not self._lost and self._slow(now_ns):
+            self._lost, self._lost_ns = True, now_ns
         elif not self._lost and (now_ns - self._lost_ns) * 1e-9 > HEALTHY_S:
             self._failures = 0
         assert self.process is not None
@@ -234,9 +292,13 @@ class CameraProgram:
             age_s = (now_ns - self._spawn_ns) * 1e-9
             if age_s > (START_S if self._byte_ns == 0 else max(3.0, 2 * lost_s)):
                 self._end(now_ns)
+        elif self._lost and self._slow_ns and (now_ns - self._slow_ns) * 1e-9 > SLOW_END_S:
+            self._end(now_ns)
 
     def _lose(self, now_ns: int) -> None:
         self._lost, self._lost_ns, self._good_run = True, now_ns, 0
+        self._times.clear()
+        self._steady_ns, self._slow_ns = now_ns, 0
 
     def _end(self, now_ns: int) -> None:
         if not self._end_ns:
@@ -275,7 +337,7 @@ class CameraProgram:
         assert self.process is not None
         assert self.process.stderr is not None
         try:
-            words = os.read(self.process.stderr.fileno(), 65536).decode("utf-8", "replace").strip()
+            words = os.read(self.process.stderr.fileno(), WORDS_BYTES)[-1024:].decode("utf-8", "replace").strip()
         except BlockingIOError:
             return
         if words:

@@ -6,7 +6,8 @@ so a stuck camera or detector makes the word late by itself; a frame is examined
 Death: the word goes stale and gate drops the PWM; the camera programs die with it.
 
 The word is true only while every view is learnt, delivers, and is clear. It becomes true again by itself when the
-view is clear; that the arm stays held until a person resumes is arm's latch. SIGHUP (`--relearn`) learns every view
+view is clear; that the arm stays held until a person resumes is arm's latch. True with a reason says *go on, but
+gently*: somebody is in a warn zone, or in a keep-out zone while the mode is attended (`attended.py`). SIGHUP (`--relearn`) learns every view
 anew. This requests an operational stop; it is no replacement for certified safeguarding.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import select
 import signal
 import sys
@@ -30,13 +32,17 @@ from wardarm import journal
 from wardarm.config import Config, ConfigError, RoomCamera
 from wardarm.gate.words import BlockWatch, OwnWord
 from wardarm.guard import memory, zones
-from wardarm.guard.camera import CameraProgram, Frame
+from wardarm.guard.attended import Attended, AttendedWatch, Gentle, Speed
+from wardarm.guard.camera import IN_VAIN, CameraProgram, Frame
 from wardarm.guard.detector import Detector, Finding, ViewState, work_size
+from wardarm.guard.opinion import SecondOpinion
 from wardarm.guard.silhouette import ArmTrack, Silhouette
+from wardarm.guard.tracks import Track, Tracks
 from wardarm.shm import ring
-from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
+from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId
 
 REPORT_S = 60.0
+_DEVICE = re.compile(r"/dev/video\S+|/dev/v4l/\S+|\bsensor-id=\d+|\brtspt?://\S+|\blocation=\S+")
 _NO_FINDING = Finding(ViewState.LEARNING, 0, 0, (), "no frame yet")
 
 
@@ -48,8 +54,18 @@ def check(config: Config, file: Path) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"guard.cameras: {names.count(name)} cameras are called {name!r}; names must differ")
+    devices: dict[str, str] = {}
     for camera in config.guard.cameras:
-        View(config, camera, file)
+        zones.check_camera(camera, config.guard)
+        view = View(config, camera, file)
+        command = " ".join(view.program.argv)
+        for device in {*_DEVICE.findall(command), command}:
+            other = devices.setdefault(device, camera.name)
+            if other != camera.name:
+                raise ConfigError(
+                    f"guard.cameras[{camera.name}].command: {device[:60]!r} is already used by {other!r}; two cameras "
+                    "on one device are one view: give each its own"
+                )
 
 
 class View:
@@ -57,7 +73,6 @@ class View:
 
     def __init__(self, config: Config, camera: RoomCamera, file: Path) -> None:
         guard = config.guard
-        zones.check(f"guard.cameras[{camera.name}].keep_out", camera.keep_out, guard)
         self.camera = camera
         self.program = CameraProgram(camera, guard, file)
         self.detector = Detector(guard, camera)
@@ -65,6 +80,9 @@ class View:
         self.finding = _NO_FINDING
         self.frame: Frame | None = None
         self.arm_mask: NDArray[np.uint8] | None = None
+        self.tracks = Tracks()
+        self.opinion = SecondOpinion(camera.name) if guard.person != "off" else None
+        self.person = guard.person
 
     def look(self, now_ns: int, track: ArmTrack) -> bool:
         """Read the camera; examine a new frame. True if there was one."""
@@ -73,9 +91,24 @@ class View:
             return False
         poses = track.during(frame.arrival_ns) if self.silhouette.placed else []
         self.arm_mask = self.silhouette.mask(poses) if poses else None
-        self.finding = self.detector.update(frame.grey, self.arm_mask)
+        self.finding = self.detector.update(frame.grey, self.arm_mask, own_shadow=self.silhouette.shadow(poses))
         self.frame = frame
+        self._ask_opinion(now_ns)
         return True
+
+    def _ask_opinion(self, now_ns: int) -> None:
+        """`require`: a view in which the person detector sees somebody in the zone does not become clear. Nothing that
+        it says, or does not say, makes a hold end."""
+        if self.opinion is None or self.frame is None:
+            return
+        self.opinion.offer(self.frame.grey, now_ns)
+        if self.person == "require" and self.opinion.sees(self.camera, now_ns):
+            self.detector.quiet_for_a_person()
+
+    def new_tracks(self, now_ns: int) -> list[Track]:
+        """Blobs that appeared with the last frame, while it held somebody in a zone."""
+        held = self.finding.state is ViewState.INTRUDER or self.finding.warned
+        return self.tracks.update(self.finding.boxes if held else (), now_ns * 1e-9)
 
     def verdict(self) -> tuple[HoldReason, str]:
         """Why this view forbids motion, and the text for the word; NONE and '' if it does not."""
@@ -84,7 +117,8 @@ class View:
             reason = HoldReason.STARTING if self.program.starting else HoldReason.ROOM_CAMERA_LOST
             return reason, f"{name}: {self.program.fault}"
         if state is ViewState.INTRUDER:
-            return HoldReason.INTRUDER, f"{name}: somebody {detail}"
+            label = f", {self.opinion.label}" if self.opinion is not None and self.opinion.label else ""
+            return HoldReason.INTRUDER, f"{name}: somebody {detail}{label}"
         if state is ViewState.VIEW_CHANGED:
             return HoldReason.VIEW_CHANGED, f"{name}: {detail}"
         if state is ViewState.LEARNING:
@@ -94,24 +128,57 @@ class View:
 
 @dataclass(frozen=True)
 class Verdict:
+    """`slow`: go on, but gently; `reason` says why."""
+
     reason: HoldReason
     detail: str
+    slow: bool = False
 
     @property
     def ok(self) -> bool:
-        return self.reason is HoldReason.NONE
+        return self.reason is HoldReason.NONE or self.slow
 
 
 _ORDER = (HoldReason.INTRUDER, HoldReason.VIEW_CHANGED, HoldReason.ROOM_CAMERA_LOST, HoldReason.STARTING)
 
 
-def judge(views: list[View]) -> Verdict:
-    """The word for all views: the most urgent reason, and every view that has one."""
+def judge(views: list[View], attended: Attended | None = None, gentle: bool = True) -> Verdict:
+    """The word for all views: the most urgent reason, and every view that has one. `gentle`: the arm is as slow as it
+    should be while somebody is near."""
     found = sorted((v.verdict() for v in views), key=lambda r: _ORDER.index(r[0]) if r[0] in _ORDER else len(_ORDER))
     bad = [(reason, text) for reason, text in found if reason is not HoldReason.NONE]
-    if not bad:
-        return Verdict(HoldReason.NONE, "")
-    return Verdict(bad[0][0], "; ".join(text for _, text in bad))
+    near = [text for reason, text in bad if reason is HoldReason.INTRUDER]
+    if bad and not (attended and len(near) == len(bad)):
+        return Verdict(bad[0][0], fitting([text for _, text in bad]))
+    if attended is not None:
+        if near and not gentle:
+            return Verdict(HoldReason.INTRUDER, fitting(["attended, but the arm is not slow", *near]))
+        return Verdict(HoldReason.INTRUDER, fitting([f"attended by {attended.actor}", *near]), slow=True)
+    warned = [f"{v.camera.name}: somebody comes near" for v in views if v.finding.warned and not v.program.lost]
+    return Verdict(HoldReason.INTRUDER, fitting(warned), slow=True) if warned else Verdict(HoldReason.NONE, "")
+
+
+def fitting(parts: list[str]) -> str:
+    """The parts joined, as many as the word has room for, never cut in the middle of one: "a; b; 2 more"."""
+    limit = TEXT - 1
+    for count in range(len(parts), 0, -1):
+        more = f"; {len(parts) - count} more" if count < len(parts) else ""
+        text = "; ".join(parts[:count]) + more
+        if len(text.encode()) <= limit:
+            return text
+    return (
+        _cut(parts[0], limit - len(more.encode()) if parts[1:] else limit) + (more if parts[1:] else "")
+        if parts
+        else ""
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most `limit` bytes, ended at a word."""
+    if len(text.encode()) <= limit:
+        return text
+    short = text.encode()[: limit - 3].decode("utf-8", "ignore")
+    return (short.rpartition(" ")[0] or short) + "..."
 
 
 class GuardLoop:
@@ -125,6 +192,7 @@ class GuardLoop:
         self.beat_s = config.gate.beat_ms * 1e-3
         self.views = [View(config, camera, file) for camera in config.guard.cameras]
         self.track = ArmTrack(1 / config.guard.fps)
+        self.attended, self.speed, self.gentle = AttendedWatch(config), Speed(), Gentle(config)
         self.arm = BlockWatch(BlockKind.ARM_STATUS, config.shm.prefix)
         self.word = OwnWord(ProcessId.GUARD, config.shm.prefix, self.beat_s)
         self.stopping = False
@@ -137,6 +205,10 @@ class GuardLoop:
         self.word.say(False, HoldReason.STARTING, "starting")
         self._next_report_s = time.monotonic() + REPORT_S
         self._frames = [0] * len(self.views)
+        self._starts = [0] * len(self.views)
+        self._kept = True
+        self._was_attended: Attended | None = None
+        self._was_refused = ""
         for view in self.views:
             if not view.silhouette.placed:
                 self.log.warning("camera_pos and camera_look are not set: our own arm counts as a person in this view",
@@ -156,22 +228,73 @@ class GuardLoop:
         status = self.arm.latest()
         if status is not None:
             self.track.add(status.data)
+            self.speed.add(status.data)
         for i, view in enumerate(self.views):
-            self._frames[i] += view.look(time.monotonic_ns(), self.track)
-        verdict = judge(self.views)
-        if verdict.reason is not self.verdict.reason:
-            self.log.log(
-                20 if verdict.ok else 30,
-                "word",
-                extra={"ok": verdict.ok, "reason": verdict.reason, "detail": verdict.detail},
-            )
-        self.verdict = verdict
-        if verdict.ok and time.monotonic() >= self._next_keep_s:
-            self._next_keep_s = time.monotonic() + memory.RENEW_S
-            memory.keep(self._detectors, self.config.shm.prefix)
+            looked = view.look(time.monotonic_ns(), self.track)
+            self._frames[i] += looked
+            if looked:
+                verdict = self._judge()
+                if not verdict.ok:  # at once: the other views' frames can wait
+                    self.word.say(verdict.ok, verdict.reason, verdict.detail)
+                for track in view.new_tracks(time.monotonic_ns()):
+                    self.log.info(
+                        "somebody", extra={"camera": view.camera.name, "track": track.number, "box": track.box}
+                    )
+        verdict = self._judge()
+        if verdict.reason is HoldReason.NONE and time.monotonic() >= self._next_keep_s:
+            self._keep()
         self.word.say(verdict.ok, verdict.reason, verdict.detail)
+        if (verdict.reason, verdict.slow) != (self.verdict.reason, self.verdict.slow):
+            self.log.log(
+                20 if verdict.ok else 30, "word",
+                extra={"ok": verdict.ok, "reason": verdict.reason, "detail": verdict.detail, "slow": verdict.slow},
+            )  # fmt: skip
+        self.verdict = verdict
+        self._note_changes()
         if time.monotonic() >= self._next_report_s:
             self._report()
+
+    def _judge(self) -> Verdict:
+        now_ns = time.monotonic_ns()
+        attended = self.attended.look(now_ns)
+        near = any(v.finding.state is ViewState.INTRUDER for v in self.views)
+        return judge(self.views, attended, self.gentle.check(near, self.speed.m_s(), now_ns))
+
+    def _note_changes(self) -> None:
+        """What a person has to be able to read afterwards: attended mode, and cameras that do not come back."""
+        attended = self.attended.now
+        if attended != self._was_attended:
+            who = attended or self._was_attended
+            assert who is not None
+            fields = {"actor": who.actor, "why": who.reason, "left_s": who.left_s(time.monotonic_ns())}
+            self.log.warning("attended mode begins" if attended else "attended mode ended", extra=fields)
+            self._was_attended = attended
+        if self.attended.refused != self._was_refused:
+            self._was_refused = self.attended.refused
+            if self._was_refused:
+                self.log.error("attended mode refused", extra={"why": self._was_refused})
+        for i, view in enumerate(self.views):
+            if view.program.starts != self._starts[i]:
+                self._starts[i] = view.program.starts
+                vain = view.program.in_vain
+                level = 20 if vain == 0 else 30 if vain < IN_VAIN else 40
+                self.log.log(
+                    level, "camera program started" if vain < IN_VAIN else "camera does not come back: it needs a person",
+                    extra={"camera": view.camera.name, "starts": view.program.starts, "in_vain": vain, "why": view.program.fault},
+                )  # fmt: skip
+
+    def _keep(self) -> None:
+        """A full /dev/shm costs the memory over a crash, not the watch."""
+        self._next_keep_s = time.monotonic() + memory.RENEW_S
+        try:
+            memory.keep(self._detectors, self.config.shm.prefix)
+            self._kept = True
+        except OSError as e:
+            if self._kept:
+                self.log.error(
+                    "the learnt views cannot be kept: a crash would learn the room anew", extra={"why": str(e)}
+                )
+            self._kept = False
 
     def _report(self) -> None:
         self._next_report_s = time.monotonic() + REPORT_S

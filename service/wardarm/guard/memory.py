@@ -25,14 +25,17 @@ def path(prefix: str) -> Path:
 
 
 def keep(detectors: Sequence[Detector], prefix: str) -> None:
-    """Write all views at once; a reader never sees half a file."""
+    """Write all views at once; a reader never sees half a file. Raises OSError when there is no room."""
     arrays = {f"{d.name}/{f}": getattr(d, f) for d in detectors for f in _FIELDS}
     arrays |= {f"{d.name}/contrast": np.float64(d.contrast) for d in detectors}
     scratch = path(prefix).with_name(f".{path(prefix).name}.{os.getpid()}")
-    with scratch.open("wb") as f:
-        scratch.chmod(0o600)
-        np.savez(f, **arrays)
-    scratch.rename(path(prefix))
+    try:
+        with scratch.open("wb") as f:
+            scratch.chmod(0o600)
+            np.savez(f, **arrays)
+        scratch.rename(path(prefix))
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def recall(detectors: Sequence[Detector], prefix: str) -> bool:

@@ -2,8 +2,8 @@
 
     python -m wardarm.guard.preview --config FILE --out DIR
 
-Look at these before the first motion and after every change in the room. Green: keep-out zone. Blue: where our own arm
-may be, left out. Red: what was not there when the view was learnt. A camera that serves one program at a time (CSI,
+Look at these before the first motion and after every change in the room. Green: keep-out zone; yellow: warn; grey:
+authorised; black: mask. Blue: where our own arm may be, left out. Red: what was not there when the view was learnt. A camera that serves one program at a time (CSI,
 most V4L2) needs guard stopped first.
 """
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from wardarm import config as configuration
 from wardarm.config import Config, ConfigError
 from wardarm.gate.words import BlockWatch
+from wardarm.guard import zones
 from wardarm.guard.detector import ViewState
 from wardarm.guard.main import View, check
 from wardarm.guard.silhouette import ArmTrack
@@ -29,6 +30,7 @@ from wardarm.shm.layouts import BlockKind
 
 LOOK_S = 2.0  # after every view is learnt, so that whoever should be seen can be
 GREEN, BLUE, RED, WHITE = (80, 220, 80), (255, 160, 40), (60, 60, 255), (255, 255, 255)  # BGR
+COLORS = {"keep_out": GREEN, "warn": (40, 200, 240), "authorised": (200, 200, 200), "mask": (20, 20, 20)}
 
 
 def draw(view: View) -> NDArray[np.uint8]:
@@ -45,8 +47,14 @@ def draw(view: View) -> NDArray[np.uint8]:
         mask = cv2.resize(view.arm_mask, size, interpolation=cv2.INTER_NEAREST)
         outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
         cv2.drawContours(picture, outlines, -1, BLUE, 1)
-    zone = np.rint(np.array(view.camera.keep_out)).astype(np.int32)
-    cv2.polylines(picture, [zone], True, GREEN, 1, cv2.LINE_AA)
+    for zone in zones.of(view.camera):
+        corners = np.rint(np.array(zone.polygon)).astype(np.int32)
+        cv2.polylines(picture, [corners], True, COLORS[zone.kind], 1, cv2.LINE_AA)
+        x, y = corners[0]
+        label = f"{zone.kind} {zone.name}".strip()
+        cv2.putText(
+            picture, label, (int(x) + 3, int(y) - 3), cv2.FONT_HERSHEY_SIMPLEX, 0.4, COLORS[zone.kind], 1, cv2.LINE_AA
+        )
     for x, y, w, h in view.finding.boxes:
         cv2.rectangle(picture, (x, y), (x + w, y + h), RED, 1)
     cv2.putText(picture, caption(view)[:90], (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.45, WHITE, 1, cv2.LINE_AA)

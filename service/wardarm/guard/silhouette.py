@@ -73,12 +73,13 @@ def capsules(kinematics: Kinematics, pose: ArmPose) -> tuple[Floats, Floats]:
 
 
 class Silhouette:
-    """Projects the arm into one view; a pinhole with its horizon level, principal point in the middle."""
+    """Projects the arm into one view; a pinhole with its principal point in the middle."""
 
     def __init__(self, arm: Arm, guard: Guard, camera: RoomCamera, size: tuple[int, int]) -> None:
         """`size`: width and height of the masks. Raises ConfigError for a camera that looks straight up or down
         along its own position."""
         self.kinematics, self.size = Kinematics(arm), size
+        self.lamps, self.shadow_z = np.array(guard.lamps, np.float64).reshape(-1, 3), guard.shadow_z
         self.position = np.array(camera.camera_pos, np.float64)
         forward = np.array(camera.camera_look, np.float64) - self.position
         distance = float(np.linalg.norm(forward))
@@ -90,7 +91,9 @@ class Silhouette:
         if np.linalg.norm(right) < 1e-6:  # straight down or up: the top of the picture is base x, as cameras are hung
             right = np.cross(forward, (1, 0, 0))
         right /= np.linalg.norm(right)
-        self.axes = np.stack([right, np.cross(forward, right), forward])  # camera x right, y down, z out
+        down, roll = np.cross(forward, right), np.radians(camera.roll_deg)
+        right, down = np.cos(roll) * right + np.sin(roll) * down, np.cos(roll) * down - np.sin(roll) * right
+        self.axes = np.stack([right, down, forward])  # camera x right, y down, z out
         if abs(size[0] / size[1] - guard.width / guard.height) > 0.02:
             raise ConfigError(f"guard: {size[0]} x {size[1]} has not the shape of {guard.width} x {guard.height}")
         self.focal_px = size[1] / 2 / np.tan(np.radians(camera.fovy_deg) / 2)
@@ -108,10 +111,33 @@ class Silhouette:
         out = np.zeros(self.size[::-1], np.uint8)
         if not poses:
             return out
+        ends, radii = self._arm(poses)
+        self._fill(out, _rims(self.position, ends.reshape(-1, 3), np.repeat(radii, 2), self.axes[1]), len(radii))
+        return out
+
+    def shadow(self, poses: list[ArmPose]) -> NDArray[np.uint8] | None:
+        """255 where the arm's shadow may fall on `guard.shadow_z`, from every lamp; None without lamps or poses."""
+        if not len(self.lamps) or not poses:
+            return None
+        out = np.zeros(self.size[::-1], np.uint8)
+        ends, radii = self._arm(poses)
+        for lamp in self.lamps:
+            rims = _rims(lamp, ends.reshape(-1, 3), np.repeat(radii, 2), np.array([1.0, 0.0, 0.0]))
+            for height in self.shadow_z:
+                below = np.maximum(
+                    lamp[2] - rims[..., 2], NEAR_M
+                )  # what is at the lamp throws it everywhere: cut there
+                way = (lamp[2] - height) / below
+                self._fill(out, lamp + (rims - lamp) * np.maximum(way, 1.0)[..., None], len(radii))
+        return out
+
+    def _arm(self, poses: list[ArmPose]) -> tuple[Floats, Floats]:
         parts = [capsules(self.kinematics, pose) for pose in poses]
-        ends, radii = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
-        rims = self._rims(ends.reshape(-1, 3), np.repeat(radii, 2))
-        pixels = self.project(rims.reshape(-1, 3)).reshape(len(radii), 2 * RIM_POINTS, 2)
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+    def _fill(self, out: NDArray[np.uint8], rims: Floats, count: int) -> None:
+        """Each capsule's outline, from the rims of its two ends: (2 * count, RIM_POINTS, 3), base frame."""
+        pixels = self.project(rims.reshape(-1, 3)).reshape(count, 2 * RIM_POINTS, 2)
         whole = np.asarray(np.isfinite(pixels).all((1, 2)))
         outline = np.rint(np.clip(np.nan_to_num(pixels), -4000, 4000)).astype(np.int32)
         for i, points in enumerate(outline):
@@ -119,22 +145,23 @@ class Silhouette:
                 points = points[np.isfinite(pixels[i]).all(1)]
             if len(points) >= 3:
                 cv2.fillConvexPoly(out, cv2.convexHull(points), 255)
-        return out
 
-    def _rims(self, centres: Floats, radii: Floats) -> Floats:
-        """The circles in which spheres' outlines are seen from the camera: (n, RIM_POINTS, 3), base frame."""
-        ray = centres - self.position
-        distance = np.maximum(np.linalg.norm(ray, axis=1), radii * 1.01)[:, None]
-        ray /= distance
-        side = np.cross(ray, self.axes[1])
-        side /= np.maximum(1e-9, np.linalg.norm(side, axis=1))[:, None]
-        up = np.cross(side, ray)
-        r = radii[:, None]
-        middle = centres - ray * r**2 / distance
-        rim = r * np.sqrt(1 - (r / distance) ** 2)
-        angle = np.linspace(0, 2 * np.pi, RIM_POINTS, endpoint=False)[None, :, None]
-        circle = np.cos(angle) * side[:, None] + np.sin(angle) * up[:, None]
-        return np.asarray(middle[:, None] + rim[:, None] * circle)
+
+def _rims(origin: Floats, centres: Floats, radii: Floats, across: Floats) -> Floats:
+    """The circles in which spheres' outlines are seen from `origin`: (n, RIM_POINTS, 3), base frame. `across`: any
+    direction that is not the line of sight."""
+    ray = centres - origin
+    distance = np.maximum(np.linalg.norm(ray, axis=1), radii * 1.01)[:, None]
+    ray /= distance
+    side = np.cross(ray, across)
+    side /= np.maximum(1e-9, np.linalg.norm(side, axis=1))[:, None]
+    up = np.cross(side, ray)
+    r = radii[:, None]
+    middle = centres - ray * r**2 / distance
+    rim = r * np.sqrt(1 - (r / distance) ** 2)
+    angle = np.linspace(0, 2 * np.pi, RIM_POINTS, endpoint=False)[None, :, None]
+    circle = np.cos(angle) * side[:, None] + np.sin(angle) * up[:, None]
+    return np.asarray(middle[:, None] + rim[:, None] * circle)
 
 
 class ArmTrack:

@@ -190,7 +190,7 @@ RAW_CHUNK = _struct(
         ("id", "<u8"), ("step_seq", "<u8"), ("plan_epoch", "<u8"), ("frame_number", "<u8"), ("capture_ns", "<u8"),
         ("infer_start_ns", "<u8"), ("infer_end_ns", "<u8"), ("join_trajectory_id", "<u8"), ("join_path_s", "<f8"),
         ("source", "<u4"), ("profile", "<u4"), ("valid", "<f4"), ("done", "<f4"), ("payload_kg", "<f4"),
-        ("reserved0", "<u4"), ("traj", "<u2", POINTS * DOF), ("grip", "<u2", POINTS),
+        ("speed_scale", "<f4"), ("traj", "<u2", POINTS * DOF), ("grip", "<u2", POINTS),
     ]
 )  # fmt: skip
 TRAJECTORY = _struct(

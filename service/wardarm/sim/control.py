@@ -28,7 +28,7 @@ def ask(address: str, port: int, command: str, *words: Any, timeout_s: float = 5
             line = f.readline()
     except OSError as e:
         raise ControlError(
-            f"{address}:{port}: no simulated bedside answers ({e}); is 'wardarm sim bedside' running?"
+            f"{address}:{port}: nothing simulated answers ({e}); is 'wardarm sim ur' or 'wardarm sim bedside' running?"
         ) from e
     if not line:
         raise ControlError(f"{command}: the simulation closed the connection")

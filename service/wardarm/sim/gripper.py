@@ -1,7 +1,9 @@
 """A simulated Robotiq gripper's socket, port 63352 of the controller, and fingers that need no physics.
 
 Protocol: Robotiq, "2F-85 & 2F-140 for e-Series Universal Robots", URCap socket: `SET name value [name value ...]`
-answered by `ack`, `GET name` answered by `name value`. POS runs from 0 (open) to 255 (closed).
+answered by `ack`, `GET name` answered by `name value`; anything else by `?`. POS runs from 0 (open) to 255 (closed).
+`SET ACT 0` resets, `SET ACT 1` activates: STA is 1 for a moment, then 3, and only then the fingers obey. `SET ATR 1` is
+the emergency release: the fingers go slowly to the end that ADR names (0 closed, 1 open), then FLT is 15.
 """
 
 from __future__ import annotations
@@ -55,20 +57,44 @@ class FreeFingers:
             self._obj = AT_REQUEST if abs(self.opening - self.target) < 1e-9 else MOVING
 
 
-class GripperPort(Service):
-    """Any number of clients; the last one to speak wins."""
+ACTIVATION_S = 1.0  # the real one closes and opens once, 2 to 3 s; ours does not move
+_WRITABLE = ("ACT", "GTO", "ATR", "ADR", "ARD", "FOR", "SPE", "POS", "SID")
+_LINE_MAX = 4096  # bytes without a newline
 
-    def __init__(self, device: GripperDevice, port: int = PORT) -> None:
+
+class GripperPort(Service):
+    """Any number of clients; the last one to speak wins. `activated`: False as after power on, True as in use."""
+
+    def __init__(
+        self, device: GripperDevice, port: int = PORT, *, activated: bool = True, cycle_s: float = 0.002
+    ) -> None:
         super().__init__(port)
         self.device = device
-        self.values = {"ACT": 1, "GTO": 1, "ATR": 0, "ARD": 0, "FOR": 255, "SPE": 255, "POS": 0, "SID": 9}
+        self.values = dict.fromkeys(_WRITABLE, 0) | {
+            "ACT": int(activated),
+            "GTO": int(activated),
+            "FOR": 255,
+            "SPE": 255,
+            "SID": 9,
+        }
         self.sets: list[tuple[str, int]] = []
         """Every assignment received, in order."""
+        self._cycle_s = cycle_s
+        self._activating_s = 0.0
+        self._fault = 0
 
     def received(self, link: Connection) -> None:
         for line in link.lines():
             answer = self.answer(line)
             link.send(answer.encode() + (b"" if answer == "ack" else b"\n"))  # the real one ends `ack` with nothing
+        if len(link.buffer) > _LINE_MAX:
+            link.close()
+
+    def publish(self) -> None:
+        if self._activating_s > 0:
+            self._activating_s -= self._cycle_s
+            if self._activating_s <= 0:
+                self._move()
 
     def answer(self, line: str) -> str:
         word, *rest = line.split() or [""]
@@ -81,22 +107,38 @@ class GripperPort(Service):
     def _set(self, pairs: list[tuple[str, str]]) -> str:
         try:
             wanted = {name: int(float(text)) for name, text in pairs}
-        except ValueError:
+        except (ValueError, OverflowError):
             return "?"
         if any(name not in self.values or not 0 <= value <= 255 for name, value in wanted.items()):
             return "?"
+        was_active = self.values["ACT"]
         self.values.update(wanted)
         self.sets += list(wanted.items())
-        if self.values["ACT"] and self.values["GTO"] and wanted.keys() & {"POS", "SPE", "FOR", "GTO", "ACT"}:
-            opening = 1.0 - self.values["POS"] / 255.0
-            self.device.set_target(opening, self.values["SPE"], self.values["FOR"])
+        if not self.values["ACT"]:
+            self._activating_s, self._fault = 0.0, 0
+        elif not was_active:
+            self._activating_s = ACTIVATION_S
+        if wanted.get("ATR") and self.values["ACT"]:
+            self._fault = 15
+            self.device.set_target(float(self.values["ADR"] or self.values["ARD"]), 0, 0)
+        elif wanted.keys() & {"POS", "SPE", "FOR", "GTO", "ACT"}:
+            self._move()
         return "ack"
+
+    @property
+    def _ready(self) -> bool:
+        return bool(self.values["ACT"]) and self._activating_s <= 0 and not self._fault
+
+    def _move(self) -> None:
+        if self._ready and self.values["GTO"]:
+            self.device.set_target(1.0 - self.values["POS"] / 255.0, self.values["SPE"], self.values["FOR"])
 
     def _get(self, name: str) -> str:
         opening, obj = self.device.state()
         now = {
-            "POS": round((1.0 - opening) * 255), "PRE": self.values["POS"], "OBJ": obj, "FLT": 0,
-            "STA": 3 if self.values["ACT"] else 0,
+            "POS": round((1.0 - opening) * 255), "PRE": self.values["POS"], "OBJ": obj, "FLT": self._fault,
+            "STA": 0 if not self.values["ACT"] else 1 if self._activating_s > 0 else 3, "COU": 0, "NCY": 0,
+            "DST": 0, "PCO": self.values["POS"],
         }  # fmt: skip
         value = now.get(name, self.values.get(name))
         return f"{name} {value}" if value is not None else "?"

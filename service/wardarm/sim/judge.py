@@ -10,7 +10,6 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from wardarm.sim.scenes import on_leaf
 from wardarm.sim.world import World
@@ -63,6 +62,7 @@ class Judge:
     def __init__(self, world: World) -> None:
         self.world = world
         m = world.model
+        self._bodies = [world.body_id(name) for name in world.pieces]
         self._class = np.zeros(m.ngeom, np.int8)
         self._piece = np.full(m.ngeom, -1, np.int16)
         base, fingers = m.body("base").id, m.body("g_base").id
@@ -95,29 +95,30 @@ class Judge:
     def observe(self) -> None:
         """Take in the present contacts and heights."""
         d = self.world.data
-        for name in self.world.pieces:
-            rise = float(d.xpos[self.world.body_id(name)][2] - self._start[name][2])
+        for name, z_m in zip(self.world.pieces, d.xpos[self._bodies, 2].tolist(), strict=True):
+            rise = z_m - self._start[name][2]
             if rise > self._rise[name]:
-                self._rise[name] = rise
+                self._rise[name] = float(rise)
         geoms = d.contact.geom
-        classes: NDArray[np.int8] = self._class[geoms]
-        low, high = classes.min(1), classes.max(1)
-        pieces = {
-            self.world.pieces[i] for i in self._piece[geoms[(low == _FINGER) & (high == _PIECE)]].ravel() if i >= 0
-        }
-        on_table = {
-            self.world.pieces[i] for i in self._piece[geoms[(low == _PIECE) & (high >= _TABLE)]].ravel() if i >= 0
-        }
-        self._held = pieces - on_table
-        robot_hits = ((low == _ARM) | (low == _FINGER)) & (high >= _TABLE)
-        piece_hits = (low == _PIECE) & (high >= _BED)
+        classes: list[list[int]] = self._class[geoms].tolist()  # a dozen contacts: plain Python is faster than arrays
+        gripped: set[str] = set()
+        on_table: set[str] = set()
         now: set[str] = set()
-        for i in np.flatnonzero(robot_hits | piece_hits):
-            what = _TOUCHED[int(high[i])]
-            now.add(what)
-            force = np.zeros(6)
-            mujoco.mj_contactForce(self.world.model, d, int(i), force)
-            self.touches.peak_n[what] = max(self.touches.peak_n.get(what, 0.0), float(force[0]))
+        for i, (a, b) in enumerate(classes):
+            low, high = (a, b) if a < b else (b, a)
+            if high < _PIECE or low == _NONE:
+                continue
+            if high == _PIECE and low == _FINGER:
+                gripped.update(self.world.pieces[k] for k in self._piece[geoms[i]].tolist() if k >= 0)
+            elif high >= _TABLE and low == _PIECE:
+                on_table.update(self.world.pieces[k] for k in self._piece[geoms[i]].tolist() if k >= 0)
+            if high >= (_BED if low == _PIECE else _TABLE) and low <= _PIECE:
+                what = _TOUCHED[high]
+                now.add(what)
+                force = np.zeros(6)
+                mujoco.mj_contactForce(self.world.model, d, i, force)
+                self.touches.peak_n[what] = max(self.touches.peak_n.get(what, 0.0), float(force[0]))
+        self._held = gripped - on_table
         for what in now - self._touching:
             setattr(self.touches, what, getattr(self.touches, what) + 1)
         self._touching = now

@@ -22,6 +22,8 @@ _STALLED_RAD_S, _STALLED_S = 0.02, 0.06
 _ARRIVED = 0.04
 """Share of the stroke within which fingers have arrived: closed on nothing, the model's stop 2 % short."""
 
+_NO_FORCE: Six = (0.0,) * 6
+
 
 class Fingers:
     """The gripper as `gripper.GripperDevice`: an opening approached at a set speed, with a limited force.
@@ -97,8 +99,12 @@ class MujocoPlant:
     def _tcp_force(self) -> Six:
         """What the world outside pushes the arm with, at the TCP: N and Nm, base frame."""
         d = self.world.data
+        if not d.ncon:
+            return _NO_FORCE
         mujoco.mj_rnePostConstraint(self.world.model, d)
         torque_force = d.cfrc_ext[self._links].sum(0)  # about the arm's centre of mass
+        if not torque_force.any():
+            return _NO_FORCE
         (tx, ty, tz), (fx, fy, fz) = torque_force[:3].tolist(), torque_force[3:].tolist()
         x, y, z = (d.site_xpos[self.world.tcp_site] - d.subtree_com[self._root]).tolist()
         return (fx, fy, fz, tx - (y * fz - z * fy), ty - (z * fx - x * fz), tz - (x * fy - y * fx))

@@ -25,7 +25,7 @@ def stream(prefix: str, name: str, width: int, height: int, fps: float) -> None:
     feed, parent, sent_ns = PictureFeed(prefix, f"room_{name}"), os.getppid(), 0
     apart_ns = round(0.7e9 / fps)  # pictures jitter: one that is a little early is not too many
     while os.getppid() == parent:
-        picture = feed.next(0.5, 0.01)
+        picture = feed.next(0.5, 0.004)
         if picture is None or picture.stamp_ns - sent_ns < apart_ns:
             continue
         sent_ns = picture.stamp_ns

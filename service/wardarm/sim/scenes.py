@@ -26,7 +26,11 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "yellow": (0.92, 0.80, 0.10),
     "white": (0.93, 0.93, 0.93),
     "purple": (0.50, 0.15, 0.65),
+    "orange": (0.95, 0.42, 0.05),
+    "black": (0.07, 0.07, 0.08),
 }
+DESK_COLORS = ("blue", "red", "green", "yellow", "white", "purple")
+"""What `demo_scene` and `scene_for` draw from; tasks are drawn in all eight."""
 HEIGHT_M = {"cup": 0.090, "bowl": 0.045, "bottle": 0.200, "spoon": 0.013}
 GRASP_Z_M = {"cup": 0.062, "bowl": 0.030, "bottle": 0.172, "spoon": 0.021}
 """Height of the TCP above the table when the fingers close on a piece. Fingertips reach 18 mm beyond the TCP when they
@@ -37,6 +41,12 @@ TABLE_X_M, TABLE_Y_M = (0.18, 0.76), (-0.46, 0.46)
 LEAF_X_M, LEAF_Y_M = (0.36, 0.60), (0.46, 0.60)
 """The over-bed leaf: where a fetched piece is set down, within the patient's reach."""
 
+SET_DOWN_M = (0.48, 0.53)
+"""Where a fetched piece stands on the leaf, as `poses.leaf` of the configuration."""
+BESIDE_M, BESIDE_SPOON_M = 0.125, 0.17
+"""Middle to middle of two pieces that stand beside each other; a spoon lies level with its neighbour and is longer."""
+SPOT_Y_M = 0.40
+_SPOT_SPACING_M = 0.115
 REACH_M = (0.30, 0.765)
 """A piece stands this far from the arm's axis, so that a tool-down grasp is within reach."""
 _SPACING_M = 0.125
@@ -107,8 +117,9 @@ def _object(rng: np.random.Generator, kind: str, color: str, x: float, y: float,
 
 
 def sample(
-    rng: np.random.Generator, first: tuple[SceneObject, ...] = (), avoid: tuple[str, str] | None = None
-) -> Scene:
+    rng: np.random.Generator, first: tuple[SceneObject, ...] = (), avoid: tuple[str, str] | None = None,
+    colors: tuple[str, ...] = DESK_COLORS,
+) -> Scene:  # fmt: skip
     """Draw a scene. `first` are pieces already standing; `avoid` is a (kind, color) not to be drawn again."""
     while True:
         wanted = int(rng.integers(3, 7))
@@ -119,7 +130,7 @@ def sample(
             if len(objects) == wanted:
                 break
             kind = KINDS[rng.integers(len(KINDS))]
-            color = list(COLORS)[rng.integers(len(COLORS))]
+            color = colors[rng.integers(len(colors))]
             if used[kind] >= PER_KIND or (kind, color) == avoid:
                 continue
             x, y = _spot(rng)
@@ -137,6 +148,30 @@ def _mat_spot(rng: np.random.Generator, taken: list[tuple[float, float]]) -> tup
     for _ in range(200):
         x, y = float(rng.uniform(0.30, 0.64)), float(rng.uniform(-0.36, 0.36))
         if math.hypot(x, y) > 0.31 and _free(x, y, taken, _MAT_SPACING_M):
+            return x, y
+    return None
+
+
+def piece_on_leaf(rng: np.random.Generator, kind: str, color: str) -> SceneObject:
+    """A piece that was fetched: where `eye` sets down, give or take a few mm."""
+    x, y = (float(rng.normal(v, 0.006)) for v in SET_DOWN_M)
+    return replace(_object(rng, kind, color, x, y, 0), yaw_rad=0.0, body_yaw_rad=_leaf_yaw(rng, kind))
+
+
+def _leaf_yaw(rng: np.random.Generator, kind: str) -> float:
+    return math.pi / 2 + float(rng.normal(0, 0.03)) if kind == "spoon" else float(rng.uniform(-3, 3))
+
+
+def put_down_spot(scene: Scene, moved: SceneObject, anchor: SceneObject) -> tuple[float, float] | None:
+    """Where `moved` goes beside `anchor`: level with it, on the side of the table's middle, else on the other; None if
+    neither is free and within reach."""
+    gap = BESIDE_SPOON_M if "spoon" in (moved.kind, anchor.kind) else BESIDE_M
+    inwards = -1.0 if anchor.y_m > 0 else 1.0
+    others = [(o.x_m, o.y_m) for o in scene.objects if o.name not in (moved.name, anchor.name)]
+    for side in (inwards, -inwards):
+        x, y = anchor.x_m, anchor.y_m + side * gap
+        room = _SPOT_SPACING_M + (0.05 if moved.kind == "spoon" else 0.0)
+        if abs(y) <= SPOT_Y_M and REACH_M[0] < math.hypot(x, y) < REACH_M[1] and _free(x, y, others, room):
             return x, y
     return None
 
@@ -189,8 +224,8 @@ def from_json(data: dict[str, Any], origin: str = "scene") -> Scene:
             _check(number < PER_KIND, f"{origin}: objects[{i}]: more than {PER_KIND} of kind {kind}")
             x, y, yaw = float(row["x_m"]), float(row["y_m"]), float(row.get("yaw_rad", 0.0))
             _check(
-                TABLE_X_M[0] <= x <= TABLE_X_M[1] and TABLE_Y_M[0] <= y <= TABLE_Y_M[1],
-                f"{origin}: objects[{i}] at ({x}, {y}) m: off the table, x {TABLE_X_M}, y {TABLE_Y_M}",
+                (TABLE_X_M[0] <= x <= TABLE_X_M[1] and TABLE_Y_M[0] <= y <= TABLE_Y_M[1]) or on_leaf(x, y),
+                f"{origin}: objects[{i}] at ({x}, {y}) m: off the table, x {TABLE_X_M}, y {TABLE_Y_M}, and off the leaf",
             )
             body_yaw = float(row.get("body_yaw_rad", yaw + (math.pi / 2 if kind == "spoon" else 0.0)))
             objects.append(SceneObject(kind, color, x, y, yaw, body_yaw, f"{kind}{number}"))

@@ -102,12 +102,17 @@ class Views:
 
     def draw_rooms(self, stamp_ns: int, blackout: int = 0) -> None:
         """All three, unless their bit (1..3) of `blackout` is set."""
-        for i, (view, block) in enumerate(zip(self._rooms, self.room_blocks, strict=True)):
-            if blackout >> (i + 1) & 1:
-                continue
-            gray = cv2.cvtColor(np.ascontiguousarray(view.draw(self.world.data)), cv2.COLOR_RGB2GRAY)
-            self._room_noise.add(gray, block.slot().reshape(ROOM_HEIGHT, ROOM_WIDTH))
-            block.publish(stamp_ns)
+        for i in range(len(self._rooms)):
+            self.draw_room(i, stamp_ns, blackout)
+
+    def draw_room(self, index: int, stamp_ns: int, blackout: int = 0) -> None:
+        """One of ROOM_VIEWS."""
+        if blackout >> (index + 1) & 1:
+            return
+        view, block = self._rooms[index], self.room_blocks[index]
+        gray = cv2.cvtColor(np.ascontiguousarray(view.draw(self.world.data)), cv2.COLOR_RGB2GRAY)
+        self._room_noise.add(gray, block.slot().reshape(ROOM_HEIGHT, ROOM_WIDTH))
+        block.publish(stamp_ns)
 
     def close(self) -> None:
         for block in (self.d455_block, *self.room_blocks):
@@ -117,9 +122,10 @@ class Views:
 class _Due:
     """A rate that does not catch up: after a late picture the next one is due a period later."""
 
-    def __init__(self, fps: float) -> None:
+    def __init__(self, fps: float, phase: float = 0.0) -> None:
+        """`phase`: share of a period by which it is late, so that several take turns."""
         self.period_s = 1 / fps
-        self.next_s = 0.0
+        self.next_s = time.monotonic() + phase * self.period_s
 
     def take(self, now_s: float) -> bool:
         if now_s < self.next_s:
@@ -139,7 +145,9 @@ def run(config: configuration.Config) -> None:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     views = Views(config.shm.prefix)
-    d455, rooms = _Due(config.sim.d455_fps), _Due(config.sim.room_fps)
+    d455 = _Due(config.sim.d455_fps)
+    # each room picture of its own moment: one that waits for two others to be drawn would be old when it comes
+    rooms = [_Due(config.sim.room_fps, i / len(ROOM_VIEWS)) for i in range(len(ROOM_VIEWS))]
     reader: WorldReader | None = None
     log.info("drawing: D455 %g frames/s, rooms %g frames/s", config.sim.d455_fps, config.sim.room_fps)
     try:
@@ -153,18 +161,18 @@ def run(config: configuration.Config) -> None:
             state = reader.latest()
             # a stopped world gives no new pictures, as a dead camera would not
             if state is not None and now - int(state["t_ns"]) * 1e-9 < 0.5:
-                for due, draw in ((d455, True), (rooms, False)):
+                for index, due in ((-1, d455), *enumerate(rooms)):
                     if not due.take(time.monotonic()):
                         continue
                     fresh = reader.latest()
                     if fresh is None:
                         continue
                     views.show(fresh)
-                    if not draw:
-                        views.draw_rooms(int(fresh["t_ns"]), int(fresh["blackout"]))
+                    if index >= 0:
+                        views.draw_room(index, int(fresh["t_ns"]), int(fresh["blackout"]))
                     elif not int(fresh["blackout"]) & 1:
                         views.draw_d455(int(fresh["t_ns"]))
-            time.sleep(max(0.002, min(d455.next_s, rooms.next_s, now + 0.05) - time.monotonic()))
+            time.sleep(max(0.002, min(d455.next_s, *(r.next_s for r in rooms), now + 0.05) - time.monotonic()))
     finally:
         views.close()
 

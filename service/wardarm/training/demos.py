@@ -1,4 +1,4 @@
-"""Demonstrations for training: a scene, a sentence, a moment of a fetch, its picture, and what the expert does next.
+"""Demonstrations for training: a scene, a task, a sentence, a moment of it, its picture, and what the expert does next.
 
 `python -m wardarm.training.demos --seed S --count N --out DIR [--processes P] [--split held_out]`. Process p of seed
 S always makes the same demonstrations. The picture is as old as the delay on the real path: `robot_state` and the
@@ -22,24 +22,29 @@ from numpy.typing import NDArray
 
 from wardarm.kinematics import Unreachable
 from wardarm.policy import contract
-from wardarm.sim import scenes
-from wardarm.sim.scenes import HEIGHT_M, Scene, SceneObject
-from wardarm.training import expert, language, shards, starts
-from wardarm.training.environment import Environment
-from wardarm.training.expert import STEP_S, State, Target
+from wardarm.sim.scenes import HEIGHT_M, Scene
+from wardarm.training import expert, shards, starts, tasks
+from wardarm.training.environment import IMAGE_HEIGHT, IMAGE_WIDTH, WIDE, Environment
+from wardarm.training.expert import HAND_OVER, STEP_S, Goal, State, Target
 from wardarm.training.phrases import Split
+from wardarm.training.tasks import Task
 
 MOMENTS: dict[str, float] = {
-    "early": 0.42,  # which piece is decided here: fewer than 40 % and the wrong one is taken
-    "path": 0.12,
-    "grasp": 0.14,
-    "end": 0.05,
-    "anywhere": 0.09,
-    "above": 0.09,
+    "early": 0.40,  # which piece is decided here: fewer than 40 % and the wrong one is taken
+    "path": 0.11,
+    "grasp": 0.12,
+    "end": 0.06,
+    "anywhere": 0.08,
+    "above": 0.08,
     "half_open": 0.03,
     "carrying": 0.06,
+    "arriving": 0.06,
 }
-"""Shares of where in a fetch a demonstration is taken; the last four are off the path."""
+"""Shares of where in a task a demonstration is taken; the last five are off the path."""
+FAILED_WEIGHT = 2.0
+"""A demonstration whose past had failed (fingers closed on nothing, or would have) counts twice."""
+FAILED_BEYOND_M = 0.010
+"""Aimed this far off, every fifth grasp fails in physics (82 % at 10 mm)."""
 CANONICAL_SHARE = 0.6
 """So many training sentences are as the instruction gate says them; the rest has the broad grammar."""
 ALSO, NOT_HERE = 3, 4
@@ -52,7 +57,12 @@ SIBLING_AWAY_M = 0.10
 same picture."""
 AIMED_OFF_SHARE, AIMED_OFF_M, AIMED_OFF_RAD = 0.6, 0.006, 0.03
 """So often the past was aimed this far off (standard deviation): what a policy's own past looks like."""
+WIDE_SHARE = 0.5
+"""So many pictures have the camera as a careful installer leaves it, dim light and glass; the others vary less."""
+GOAL_PIXEL_Z_M = 0.03
+"""Height of a goal's label in the picture: that of the network's grid of cells."""
 SHARD_SIZE = 1024
+_LONG_STEPS = 270
 _PATH_STEPS, _AFTER_DONE, _OFF_PATH_STEPS, _OFF_PATH_AGE = 185, 14, 40, 14
 _APPROACHING_M = 0.035
 _IK_TRIES = 20
@@ -65,6 +75,7 @@ class Moment:
     path: list[State]
     at: int
     seen: State
+    failed: bool = False
 
     @property
     def now(self) -> State:
@@ -76,8 +87,8 @@ def _between(a: State, b: State, share: float) -> State:
     return State._make((*mixed, a.holding))
 
 
-def draw_moment(rng: np.random.Generator, target: Target) -> Moment:
-    """A moment of a fetch of `target`, by the shares of MOMENTS, with the delay between picture and join."""
+def draw_moment(rng: np.random.Generator, target: Target, goal: Goal = HAND_OVER) -> Moment:
+    """A moment of taking `target` to `goal`, by the shares of MOMENTS, with the delay between picture and join."""
     name = str(rng.choice(list(MOMENTS), p=list(MOMENTS.values())))
     aim = target
     if rng.random() < AIMED_OFF_SHARE:
@@ -86,8 +97,8 @@ def draw_moment(rng: np.random.Generator, target: Target) -> Moment:
             x_m=target.x_m + dx, y_m=target.y_m + dy, yaw_rad=target.yaw_rad + rng.normal(0, AIMED_OFF_RAD)
         )
     if name in ("early", "path", "grasp", "end"):
-        path = expert.roll_out(starts.near_home(rng), aim, _PATH_STEPS)
-        finished = next((i for i, s in enumerate(path) if expert.done(s)), len(path) - 1)
+        path = expert.roll_out(starts.near_home(rng), aim, _PATH_STEPS if goal == HAND_OVER else _LONG_STEPS, goal)
+        finished = next((i for i, s in enumerate(path) if expert.done(s, goal)), len(path) - 1)
         path = path[: finished + _AFTER_DONE]
         closing = next((i for i, s in enumerate(path) if s.opening < expert.OPEN), len(path) // 2)
         first, last = {
@@ -103,18 +114,20 @@ def draw_moment(rng: np.random.Generator, target: Target) -> Moment:
             "above": lambda: starts.above(rng, target),
             "half_open": lambda: starts.half_open(rng, target),
             "carrying": lambda: starts.anywhere(rng, True, target),
+            "arriving": lambda: starts.arriving(rng, target, goal),
         }[name]()
-        path = expert.roll_out(start, aim, _OFF_PATH_STEPS)
+        path = expert.roll_out(start, aim, _OFF_PATH_STEPS, goal)
         at = int(rng.integers(0, _OFF_PATH_AGE))
     age = rng.uniform(contract.DELAY_MIN_S, contract.DELAY_MAX_S) / STEP_S
     k = max(0.0, at - age)
     i = int(k)
-    return Moment(path, at, _between(path[i], path[min(i + 1, len(path) - 1)], k - i))
+    failed = name == "half_open" or math.hypot(aim.x_m - target.x_m, aim.y_m - target.y_m) > FAILED_BEYOND_M
+    return Moment(path, at, _between(path[i], path[min(i + 1, len(path) - 1)], k - i), failed)
 
 
-def phase_of(state: State, target: Target) -> str:
+def phase_of(state: State, target: Target, goal: Goal = HAND_OVER) -> str:
     if state.holding:
-        return "done" if expert.done(state) else "carry"
+        return "done" if expert.done(state, goal) else "carry"
     if state.opening < expert.OPEN:
         return "closing"
     aside = math.hypot(state.x_m - target.x_m, state.y_m - target.y_m)
@@ -125,10 +138,14 @@ def normalised_xy(x_m: float, y_m: float) -> NDArray[np.float64]:
     return contract.normalise(np.array([x_m, y_m, 0.0, 0.0, 0.0, 0.0]))[:2]
 
 
-def labels(moment: Moment, target: Target, valid: bool, pixel: NDArray[np.float64]) -> dict[str, NDArray[np.float32]]:
+def labels(
+    moment: Moment, target: Target, valid: bool, pixel: NDArray[np.float64], goal: Goal = HAND_OVER,
+    goal_pixel: NDArray[np.float64] | None = None,
+) -> dict[str, NDArray[np.float32]]:  # fmt: skip
     """The numbers of a demonstration (shards.NUMBERS). An invalid one stays where it is; its chunk is not trained on."""
     now = moment.now
-    future = np.array(expert.roll_out(now, target, contract.HORIZON - 1) if valid else [now] * contract.HORIZON, float)
+    steps = contract.HORIZON - 1
+    future = np.array(expert.roll_out(now, target, steps, goal) if valid else [now] * contract.HORIZON, float)
     standing = not moment.seen.holding
     low, high = contract.LOW[2], contract.HIGH[2]
     values: dict[str, Any] = {
@@ -136,11 +153,16 @@ def labels(moment: Moment, target: Target, valid: bool, pixel: NDArray[np.float6
         "traj": contract.normalise(future[:, :6]),
         "grip": future[:, 6],
         "valid": valid,
-        "done": valid and expert.done(now),
+        "done": valid and expert.done(now, goal),
         "pixel": pixel,
         "target": [*normalised_xy(target.x_m, target.y_m), math.sin(2 * target.yaw_rad), math.cos(2 * target.yaw_rad)],
         "standing": standing,
         "grasp_z": (target.grasp_z_m - low) / (high - low) * 2 - 1,
+        "goal": [*normalised_xy(goal.x_m, goal.y_m), (goal.z_m - low) / (high - low) * 2 - 1],
+        "goal_pixel": pixel if goal_pixel is None else goal_pixel,
+        "placing": goal != HAND_OVER,
+        "tilting": goal.pitch_rad != 0,
+        "weight": FAILED_WEIGHT if moment.failed else 1.0,
     }
     return {k: np.asarray(v, np.float32) for k, v in values.items()}
 
@@ -148,10 +170,11 @@ def labels(moment: Moment, target: Target, valid: bool, pixel: NDArray[np.float6
 class Demonstrator:
     """Makes demonstrations, one after the other. `msaa` as in what is pooled from 720p."""
 
-    def __init__(self, seed: Sequence[int], split: Split, msaa: int = 4) -> None:
+    def __init__(self, seed: Sequence[int], split: Split, msaa: int = 4, full_size: bool = False) -> None:
         self._rng = np.random.default_rng(seed)
         self._split = split
-        self._env = Environment(msaa=msaa)
+        size = (contract.IMAGE_WIDTH, contract.IMAGE_HEIGHT) if full_size else (IMAGE_WIDTH, IMAGE_HEIGHT)
+        self._env = Environment(*size, msaa=msaa)
         self._waiting: list[shards.Demo] = []
 
     def close(self) -> None:
@@ -163,18 +186,16 @@ class Demonstrator:
             return "canonical"
         return "train" if self._split == "held_out" and self._rng.random() < 0.5 else self._split
 
-    def _asked_for(self, scene: Scene, piece: SceneObject) -> dict[str, str] | None:
-        """Sentences for a piece and for nothing here (shards.TEXTS but the phase); None if no sentence means just it."""
-        rng, here = self._rng, scene.objects
+    def _texts(self, scene: Scene, task: Task) -> dict[str, str]:
+        """Sentences for the task and for nothing here (shards.TEXTS but the phase)."""
+        rng = self._rng
         wordings = [self._wording() for _ in range(1 + ALSO)]
-        said = []
-        for wording in wordings:
-            reference = language.choose_reference(rng, here, piece)
-            if reference is None:
-                return None
-            said.append(language.ask_for(rng, reference, wording))
-        not_here = [language.ask_for_nothing_here(rng, here, self._wording()) for _ in range(NOT_HERE)]
-        return {"text": said[0], "wording": wordings[0], "also": "\n".join(said[1:]), "not_here": "\n".join(not_here)}
+        said = [tasks.ask(rng, scene, task, w) for w in wordings]
+        not_here = [tasks.ask_for_nothing_here(rng, scene, self._wording()) for _ in range(NOT_HERE)]
+        return {
+            "text": said[0], "wording": wordings[0], "also": "\n".join(said[1:]), "not_here": "\n".join(not_here),
+            "task": task.kind,
+        }  # fmt: skip
 
     def make(self) -> shards.Demo:
         """The next demonstration. A second one of the same picture follows the first at once."""
@@ -184,45 +205,41 @@ class Demonstrator:
 
     def _of_one_picture(self) -> list[shards.Demo]:
         while True:
-            scene = scenes.sample(self._rng)
-            piece = scene.objects[int(self._rng.integers(len(scene.objects)))]
-            texts = self._asked_for(scene, piece)
-            if texts is None:
-                continue
+            scene, task = tasks.draw(self._rng)
             valid = self._split != "held_out" or self._rng.random() >= INVALID_SHARE
-            if not valid:
-                texts |= {"text": texts["not_here"].split("\n")[0]}
-            target = expert.target_of(piece)
             for _ in range(_IK_TRIES):
-                moment = draw_moment(self._rng, target)
+                moment = draw_moment(self._rng, task.target, task.goal)
                 self._env.load(scene)
                 try:
-                    self._env.pose(moment.seen, piece, self._rng)
+                    self._env.pose(moment.seen, task.piece, self._rng)
                 except Unreachable:
                     continue
-                self._env.vary(self._rng)
+                self._env.vary(self._rng, WIDE if self._rng.random() < WIDE_SHARE else None)
                 image = self._env.draw().copy()
-                made = [self._demo(image, moment, piece, texts, valid)]
-                sibling = self._sibling(scene, piece, moment) if valid else None
-                return made if sibling is None else [*made, self._demo(image, moment, *sibling, True)]
+                made = [self._demo(image, moment, scene, task, valid)]
+                sibling = self._sibling(scene, task, moment) if valid else None
+                return made if sibling is None else [*made, self._demo(image, moment, scene, sibling, True)]
 
-    def _demo(
-        self, image: NDArray[np.uint8], moment: Moment, piece: SceneObject, texts: dict[str, str], valid: bool
-    ) -> shards.Demo:
-        target = expert.target_of(piece)
+    def _demo(self, image: NDArray[np.uint8], moment: Moment, scene: Scene, task: Task, valid: bool) -> shards.Demo:
+        piece, target = task.piece, task.target
+        texts = self._texts(scene, task)
+        if not valid:
+            texts |= {"text": texts["not_here"].split("\n")[0]}
         pixel = self._env.project(np.array([piece.x_m, piece.y_m, HEIGHT_M[piece.kind] / 2]))
-        phase = phase_of(moment.now, target) if valid else "invalid"
-        return shards.Demo(image, labels(moment, target, valid, pixel), texts | {"phase": phase})
+        towards = task.other if task.kind == "pour" and task.other else None
+        goal_xy = (towards.x_m, towards.y_m) if towards else task.goal[:2]
+        goal_pixel = self._env.project(np.array([*goal_xy, GOAL_PIXEL_Z_M]))
+        phase = phase_of(moment.now, target, task.goal) if valid else "invalid"
+        numbers = labels(moment, target, valid, pixel, task.goal, goal_pixel)
+        return shards.Demo(image, numbers, texts | {"phase": phase})
 
-    def _sibling(self, scene: Scene, piece: SceneObject, moment: Moment) -> tuple[SceneObject, dict[str, str]] | None:
-        """Another piece that could be asked for at this moment, and the sentences; None once it is too late."""
-        now, others = moment.now, [o for o in scene.objects if o.name != piece.name]
+    def _sibling(self, scene: Scene, task: Task, moment: Moment) -> Task | None:
+        """Another task that could be asked for at this moment; None once it is too late."""
+        now, piece = moment.now, task.piece
         away = math.hypot(now.x_m - piece.x_m, now.y_m - piece.y_m)
         if now.opening < expert.OPEN or now.holding or moment.seen.holding or away < SIBLING_AWAY_M:
             return None
-        other = others[int(self._rng.integers(len(others)))]
-        texts = self._asked_for(scene, other)
-        return None if texts is None else (other, texts)
+        return tasks.another(self._rng, scene, task)
 
 
 @dataclass(frozen=True)
@@ -262,6 +279,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--processes", type=int, default=1)
     p.add_argument("--seconds", type=float, default=math.inf, help="stop after this, whatever the count")
     p.add_argument("--split", choices=("canonical", "plain", "train", "held_out"), default="train")
+    p.add_argument(
+        "--format", choices=("shards", "lerobot"), default="shards", help="lerobot: whole tasks, --count of them"
+    )
     p.add_argument("--msaa", type=int, default=4, help="samples a pixel: small pictures then look like pooled 720p")
     return p
 
@@ -269,6 +289,16 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     a = parser().parse_args(argv)
     begun = time.monotonic()
+    if a.format == "lerobot":
+        from wardarm.training.record import record
+
+        try:
+            moments = record(a.out, a.seed, a.count, a.split, a.msaa)
+        except (FileExistsError, ImportError) as e:
+            print(f"{e} (the LeRobot format needs: pip install pyarrow av)", file=sys.stderr)
+            return 2
+        print(f"{a.count} episodes, {moments} moments in {time.monotonic() - begun:.1f} s in {a.out}", file=sys.stderr)
+        return 0
     each = [a.count // a.processes + (p < a.count % a.processes) for p in range(a.processes)]
     orders = [Order(a.seed, p, n, a.seconds, a.split, a.out, a.msaa) for p, n in enumerate(each)]
     if a.processes == 1:

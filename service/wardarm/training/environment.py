@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from wardarm import config
 from wardarm.kinematics import Kinematics, TcpPose, Unreachable
+from wardarm.policy import contract
+from wardarm.policy.view import Pose
 from wardarm.sim.renderer import D455_GROUPS, Renderer, View  # before anything that imports mujoco: it picks the GL
 from wardarm.sim.robot import FINGER_CTRL_MAX, HOME_Q_RAD
 from wardarm.sim.scenes import COLORS, GRASP_Z_M, Scene, SceneObject
@@ -29,6 +31,7 @@ _CLOSED_ON = {"cup": 70.0, "bowl": 55.0, "bottle": 170.0, "spoon": 215.0}
 _SETTLE_STEPS = 500
 _SEED_GRID_M = ((0.30, 0.45, 0.60), (-0.36, -0.12, 0.12, 0.36), (0.10, 0.35))
 _FOOT_Z_M = 0.0005
+_FROM_TOOL_DOWN = np.asarray(contract.TOOL_DOWN).T
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class Looks:
     piece_noise: float = 0.02
     camera_shift_m: float = 0.003
     camera_turn: float = 0.001  # per quaternion component: about 0.1 degrees
+    dim_share: float = 0.0
+    dim_gain: tuple[float, float] = (0.25, 0.60)
+    glass_share: float = 0.0
+    glass_alpha: tuple[float, float] = (0.35, 0.70)
+
+
+WIDE = Looks(camera_shift_m=0.010, camera_turn=0.004, dim_share=0.15, glass_share=0.10)
+"""What a careful installer leaves (10 mm, 1 degree), a room at dusk, a cup of glass."""
 
 
 class Environment:
@@ -61,6 +72,9 @@ class Environment:
         )  # fmt: skip
         self._kinematics = Kinematics(config.load("desk").arm)
         self._fingers = [int(model.jnt_qposadr[i]) for i in range(model.njnt) if model.joint(i).name.startswith("g_")]
+        self._piece_geoms = {
+            n: [i for i in range(model.ngeom) if model.geom(i).name.startswith(f"{n}_")] for n in self.world.pieces
+        }
         self._finger_looks = self._settle_fingers()
         self._seeds = self._seed_poses()
 
@@ -106,6 +120,11 @@ class Environment:
         """Joint angles (rad) for a pose on the branch of the present ones."""
         return self._kinematics.solve(TcpPose(xyz_m, rpy_rad), from_q_rad)
 
+    def kinematics_pose(self, q_rad: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """TCP position (m) and roll pitch yaw (rad, relative to tool-down) at joint angles."""
+        pose = self._kinematics.forward(q_rad)
+        return pose.xyz_m, pose.rpy_rad
+
     def load(self, scene: Scene) -> None:
         """A new scene: everything at rest, arm at home with open fingers."""
         mujoco.mj_resetData(self.world.model, self.world.data)
@@ -123,15 +142,21 @@ class Environment:
         data.qvel[:] = 0
         if held and state.holding:
             off = rng.normal(0, 0.002, 3) if rng else np.zeros(3)
-            foot = (
-                state.x_m + off[0],
-                state.y_m + off[1],
-                max(_FOOT_Z_M, state.z_m - GRASP_Z_M[kind] + off[2]),
-            )
-            turned = held.body_yaw_rad + (state.yaw_rad - held.yaw_rad)
-            self.world.place(held.name, foot, turned)
+            tilt = contract.rotation_from_rpy(np.array([state.roll_rad, state.pitch_rad, 0.0])) @ _FROM_TOOL_DOWN
+            foot = np.array(state[:3]) + off - tilt @ [0.0, 0.0, GRASP_Z_M[kind]]
+            foot[2] = max(_FOOT_Z_M, foot[2])
+            self.world.place(held.name, foot.tolist(), held.body_yaw_rad + (state.yaw_rad - held.yaw_rad))
+            self._lean(held.name, tilt)
         self.world.set_arm(q)
         data.ctrl[self.world.fingers_actuator] = FINGER_CTRL_MAX * (1 - state.opening)
+
+    def _lean(self, name: str, tilt: NDArray[np.float64]) -> None:
+        """Turn a piece that was placed upright: `tilt` is base_R_upright, 3x3."""
+        at = int(self.world.model.joint(name).qposadr[0]) + 3
+        turn, both = np.zeros(4), np.zeros(4)
+        mujoco.mju_mat2Quat(turn, tilt.ravel())
+        mujoco.mju_mulQuat(both, turn, self.world.data.qpos[at : at + 4])
+        self.world.data.qpos[at : at + 4] = both
 
     def vary(self, rng: np.random.Generator, looks: Looks | None = None) -> None:
         """Draw light, colours and a slightly moved camera. Call after `load`."""
@@ -139,13 +164,16 @@ class Environment:
         model, world = self.world.model, self.world
         light_pos, light_diffuse, surfaces, cam_pos, cam_quat = self._nominal
         model.light_pos[:] = light_pos + rng.uniform(-v.light_shift_m, v.light_shift_m, light_pos.shape) * [1, 1, 0.5]
-        model.light_diffuse[:] = light_diffuse * rng.uniform(*v.light_gain, (len(light_diffuse), 1))
+        gain = v.dim_gain if v.dim_share and rng.random() < v.dim_share else v.light_gain
+        model.light_diffuse[:] = light_diffuse * rng.uniform(*gain, (len(light_diffuse), 1))
         rgb = surfaces[:, :3] * rng.uniform(*v.surface_gain, (len(surfaces), 1))
         rgb = np.clip(rgb + rng.uniform(-v.surface_shift, v.surface_shift, rgb.shape), 0, 1)
         model.geom_rgba[self._surfaces, :3] = rgb
         for o in world.scene.objects if world.scene else ():
             rgb = np.array(COLORS[o.color]) * rng.uniform(*v.piece_gain) + rng.normal(0, v.piece_noise, 3)
             world.color(o.name, list(np.clip(rgb, 0, 1)))
+            if v.glass_share and o.kind == "cup" and rng.random() < v.glass_share:
+                model.geom_rgba[self._piece_geoms[o.name], 3] = rng.uniform(*v.glass_alpha)
         quat = cam_quat + rng.normal(0, v.camera_turn, 4)
         model.cam_pos[self.camera] = cam_pos + rng.uniform(-v.camera_shift_m, v.camera_shift_m, 3)
         model.cam_quat[self.camera] = quat / np.linalg.norm(quat)
@@ -161,6 +189,17 @@ class Environment:
         model.cam_pos[self.camera] += shift_m
         model.cam_quat[self.camera] = quat
         mujoco.mj_forward(model, self.world.data)
+
+    def camera_pose(self) -> Pose:
+        """Where the camera really is, as a calibration without error would say."""
+        data = self.world.data
+        rotation = data.cam_xmat[self.camera].reshape(3, 3) * [1.0, -1.0, -1.0]  # MuJoCo's camera looks along -z, y up
+        return Pose(data.cam_xpos[self.camera].copy(), rotation)
+
+    def refresh(self) -> None:
+        """Bring every body to where `world.data.qpos` and the mocap poses say: positions only, for drawing."""
+        mujoco.mj_kinematics(self.world.model, self.world.data)
+        mujoco.mj_camlight(self.world.model, self.world.data)
 
     def draw(self) -> NDArray[np.uint8]:
         """The D455's picture, uint8 height x width x 3 RGB; a view of the buffer, valid until the next call."""

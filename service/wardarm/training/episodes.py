@@ -1,4 +1,4 @@
-"""One fetch in closed loop and lock-step: the world waits for each inference, then applies a fixed delay.
+"""One task in closed loop and lock-step: the world waits for each inference, then applies a fixed delay.
 
 Time is the world's own: a chunk asked for at t is joined at t + delay, and the next is asked for a period later, so
 the outcome does not depend on how fast this computer is. Physics, collisions and grasp are MuJoCo's; the chunk is
@@ -16,21 +16,32 @@ from numpy.typing import NDArray
 
 from wardarm.kinematics import Unreachable
 from wardarm.policy import contract
-from wardarm.sim.scenes import GRASP_Z_M, Scene, SceneObject
+from wardarm.sim.scenes import GRASP_Z_M, Scene
 from wardarm.sim.world import STEP_S
 from wardarm.training.environment import Environment
 from wardarm.training.expert import State
 from wardarm.training.onnx_policy import Chunk
+from wardarm.training.tasks import Task, TaskKind
 
 TICK_S = 1 / contract.RATE_HZ
 PHYSICS_STEPS = round(TICK_S / STEP_S)
-LIMIT_S = 15.0
+LIMIT_S = 18.0
 SETTLE_S = 0.4
 """After `done` was said twice the episode goes on this long: the piece must stay in the fingers."""
 CLOSING_BELOW = 0.9
 GROUNDED_WITHIN_M = 0.05
 """A grasp within this of the piece was meant for it: pieces stand at least 125 mm apart."""
 LIFTED_M, AT_GOAL_M, PIECE_AT_GOAL_M, PIECE_HIGH_M = 0.10, 0.05, 0.08, 0.12
+END_WITHIN_M, END_WITHIN_RAD = 0.015, math.radians(5)
+"""Pouring and putting back end this close to where they should."""
+BESIDE_WITHIN_M = (0.08, 0.22)
+"""Middle to middle: closer is on top of each other, farther is not beside."""
+OPEN_S, RISE_S, RISE_M = 0.6, 1.2, 0.10
+"""What `eye` does once the policy says done at a spot on the table: open, rise."""
+
+
+_NOTHING = np.zeros((0, 0, 3), np.uint8)
+"""The picture for a policy that does not look."""
 
 
 class Policy(Protocol):
@@ -59,7 +70,11 @@ class Outcome:
 
     text: str
     kind: str
-    fetched: bool = False
+    task: TaskKind = "fetch"
+    success: bool = False
+    end_error_mm: float | None = None  # of the piece (placed) or the TCP (pouring) against the goal
+    end_angle_deg: float | None = None
+    slip_deg: float | None = None  # how far a bottle leans otherwise than the fingers that hold it
     grounded: bool | None = None  # None: the fingers never closed
     grasp_error_mm: float | None = None
     grasp_height_error_mm: float | None = None
@@ -72,6 +87,10 @@ class Outcome:
     unreachable: int = 0
     end_s: float = 0.0
     joins_mm: list[float] = field(default_factory=list)  # disagreement of successive chunks 0.4 s after the join
+
+    @property
+    def fetched(self) -> bool:
+        return self.success
 
 
 class _Plan:
@@ -92,15 +111,17 @@ def run_episode(
     env: Environment,
     policy: Policy,
     scene: Scene,
-    target: SceneObject,
+    task: Task,
     text: str,
     start: State,
     timing: Timing | None = None,
     nudge: Nudge | None = None,
 ) -> Outcome:
-    """Fetch `target` with `text`. `env` has the scene loaded, its looks drawn and the arm posed at `start`."""
+    """Carry out `task` with `text`. `env` has the scene loaded, its looks drawn and the arm posed at `start`."""
     timing = timing or Timing()
-    world, result = env.world, Outcome(text, target.kind)
+    looks = getattr(policy, "looks", True)
+    target = task.piece
+    world, result = env.world, Outcome(text, target.kind, task.kind)
     others = {o.name: np.array([o.x_m, o.y_m]) for o in scene.objects if o.name != target.name}
     height_before = float(world.piece_pos(target.name)[2])
     q = world.data.qpos[:6].copy()
@@ -112,7 +133,7 @@ def run_episode(
         if t >= asked * timing.period_s - 1e-6:
             six, planned_opening = plan.at(t + timing.delay_s)
             state = contract.robot_state(six[:3], six[3:], planned_opening, planned_opening == 0.0)
-            chunk = policy.infer(env.draw(), text, state)
+            chunk = policy.infer(env.draw() if looks else _NOTHING, text, state)
             coming = (_Plan(t + timing.delay_s, chunk.points, chunk.opening), chunk)
             result.top_speed_m_s = max(result.top_speed_m_s, chunk.top_speed_m_s)
             result.valid_first = chunk.valid if asked == 0 else result.valid_first
@@ -131,7 +152,7 @@ def run_episode(
             world.place(target.name, (x + nudge.shift_m[0], y + nudge.shift_m[1], z), target.body_yaw_rad)
         six, wanted_opening = plan.at(t + TICK_S)
         if wanted_opening < CLOSING_BELOW and result.grounded is None:
-            _note_grasp(result, six, world.piece_pos(target.name), target)
+            _note_grasp(result, six, world.piece_pos(target.name), task)
         try:
             to_q = env.follow(six[:3], six[3:], q)
         except Unreachable:
@@ -139,19 +160,58 @@ def run_episode(
         env.advance(q, to_q, opening, wanted_opening, PHYSICS_STEPS)
         q, opening, tick = to_q, wanted_opening, tick + 1
         lifted_m = max(lifted_m, float(world.piece_pos(target.name)[2]) - height_before)
-    tcp, piece = world.tcp()[0], world.piece_pos(target.name)
-    goal = np.array(contract.HAND_OVER_M)
-    at_goal = float(np.linalg.norm(tcp - goal)) < AT_GOAL_M
-    with_piece = float(np.linalg.norm(piece[:2] - goal[:2])) < PIECE_AT_GOAL_M and piece[2] > PIECE_HIGH_M
-    result.fetched = bool(lifted_m > LIFTED_M and at_goal and with_piece)
+    at_goal = float(np.linalg.norm(world.tcp()[0] - np.array(task.goal[:3]))) < AT_GOAL_M
     result.done_s, result.done_away, result.end_s = done_at, done_at is not None and not at_goal, tick * TICK_S
+    if task.goal.place and done_at is not None:
+        _let_go(env, q)
     result.others_moved_mm = max(
         (float(np.linalg.norm(world.piece_pos(n)[:2] - p)) * 1e3 for n, p in others.items()), default=0.0
     )
+    result.success = bool(lifted_m > LIFTED_M * (0.5 if task.goal.place else 1)) and _as_asked(env, task, result)
     return result
 
 
-def _note_grasp(result: Outcome, six: NDArray[np.float64], piece: NDArray[np.float64], target: SceneObject) -> None:
+def _let_go(env: Environment, q_rad: NDArray[np.float64]) -> None:
+    """Open the fingers where they are and rise straight up."""
+    env.advance(q_rad, q_rad, 0.0, 1.0, round(OPEN_S / STEP_S))
+    position, rotation = env.kinematics_pose(q_rad)
+    steps = round(RISE_S / TICK_S)
+    for k in range(1, steps + 1):
+        to_q = env.follow(position + np.array([0.0, 0.0, RISE_M * k / steps]), rotation, q_rad)
+        env.advance(q_rad, to_q, 1.0, 1.0, PHYSICS_STEPS)
+        q_rad = to_q
+
+
+def _as_asked(env: Environment, task: Task, result: Outcome) -> bool:
+    """Whether the world is as the sentence wanted it. Notes how far off the end is."""
+    world, goal = env.world, task.goal
+    tcp, rotation = world.tcp()
+    piece = world.piece_pos(task.piece.name)
+    if not goal.place and not goal.pitch_rad:
+        at_goal = float(np.linalg.norm(tcp - np.array(contract.HAND_OVER_M))) < AT_GOAL_M
+        aside = float(np.linalg.norm(piece[:2] - np.array(contract.HAND_OVER_M)[:2]))
+        return bool(at_goal and aside < PIECE_AT_GOAL_M and piece[2] > PIECE_HIGH_M)
+    if goal.pitch_rad:
+        wanted = contract.rotation_from_rpy(np.array([0.0, goal.pitch_rad, 0.0]))
+        turn = float(np.linalg.norm(contract.rotvec_from_rotation(rotation @ wanted.T)))
+        off = float(np.linalg.norm(tcp - np.array(goal[:3])))
+        foot = tcp + rotation[:, 2] * GRASP_Z_M[task.piece.kind]
+        held = float(np.linalg.norm(piece - foot)) < AT_GOAL_M
+        result.end_error_mm, result.end_angle_deg = off * 1e3, math.degrees(turn)
+        result.slip_deg = math.degrees(abs(world.piece_tilt_rad(task.piece.name) - abs(goal.pitch_rad)))
+        return bool(off < END_WITHIN_M and turn < END_WITHIN_RAD and held)
+    off = float(np.hypot(*(piece[:2] - np.array(goal[:2]))))
+    lean = 0.0 if task.piece.kind == "spoon" else world.piece_tilt_rad(task.piece.name)
+    result.end_error_mm, result.end_angle_deg = off * 1e3, math.degrees(lean)
+    stands = lean < END_WITHIN_RAD and abs(float(piece[2])) < END_WITHIN_M
+    if task.kind == "put" and task.other is not None:
+        apart = float(np.hypot(*(piece[:2] - world.piece_pos(task.other.name)[:2])))
+        return bool(stands and BESIDE_WITHIN_M[0] < apart < BESIDE_WITHIN_M[1])
+    return bool(stands and off < END_WITHIN_M)
+
+
+def _note_grasp(result: Outcome, six: NDArray[np.float64], piece: NDArray[np.float64], task: Task) -> None:
+    target = task.piece
     error_m = math.hypot(six[0] - piece[0], six[1] - piece[1])
     result.grounded = error_m < GROUNDED_WITHIN_M
     result.grasp_error_mm = error_m * 1e3

@@ -1,10 +1,11 @@
-"""The expert the policy imitates: a velocity field that fetches one piece, 20 steps a second.
+"""The expert the policy imitates: a velocity field that takes one piece somewhere, 20 steps a second.
 
-It is memoryless: what it does next depends on the eight state values and the target alone. So two chunks that are
-joined half way agree, whatever happened before, and every state on or off the path has one right answer.
+It is memoryless: what it does next depends on the eight state values, the target and the goal alone. So two chunks that
+are joined half way agree, whatever happened before, and every state on or off the path has one right answer.
 
-The course: open, go above the piece, descend on it, close in place, lift clear of everything, carry to the hand-over
-pose. Positions are the TCP's in base frame (m); angles are relative to tool-down (rad).
+The course: open, go above the piece, descend on it, close in place, lift clear of everything, carry to the goal: the
+hand-over pose, a spot on the table (lowered until the piece stands), or over a vessel (tilted). Opening again is not the
+policy's: once it says done, `eye` sets down. Positions are the TCP's in base frame (m); angles relative to tool-down (rad).
 """
 
 from __future__ import annotations
@@ -91,6 +92,45 @@ class Target(NamedTuple):
         return min(self.grasp_z_m + LIFT_CLEARANCE_M, contract.HAND_OVER_M[2] - 0.010)
 
 
+class Goal(NamedTuple):
+    """Where what is held goes: TCP (m, base), pitch there (rad, 0 upright). `place`: lowered onto the table there."""
+
+    x_m: float
+    y_m: float
+    z_m: float
+    pitch_rad: float = 0.0
+    place: bool = False
+
+
+HAND_OVER = Goal(*contract.HAND_OVER_M)
+SET_DOWN_GAP_M = 0.002
+"""A piece is let go this far above the height of its grasp, as `eye` does: it is not pressed down."""
+POUR_PITCH_RAD = math.radians(-60)
+"""The wrist leans back towards the arm's foot; a bottle then leans 60 degrees with its mouth over the vessel."""
+POUR_Z_M = 0.21
+"""TCP height while pouring: the bottle's lower end stays 10 mm above the rim of a cup that stands beside the vessel."""
+MOUTH_AHEAD_M = 0.024
+"""The bottle's mouth, 28 mm beyond the TCP, lies this far towards the arm's foot when it leans 60 degrees."""
+UPRIGHT_CLEAR_M = 0.13
+"""So much higher does a bottle arrive over its vessel while it is still upright."""
+TILT_WITHIN_M = (0.015, 0.06)
+TILT_HOVER_RAD = (0.15, 0.9)
+TILT_RATE_RAD_S = 0.45
+"""Under the 30 deg/s of the `carry_liquid` profile."""
+LOWER_WITHIN_M = (0.010, 0.050)
+"""Horizontal distance to the goal at which what is held is fully lowered / still at carrying height."""
+
+
+def place_goal(x_m: float, y_m: float, kind: str) -> Goal:
+    """Stand a held piece on the table at (x, y)."""
+    return Goal(x_m, y_m, GRASP_Z_M[kind] + SET_DOWN_GAP_M, 0.0, True)
+
+
+def pour_goal(vessel: SceneObject) -> Goal:
+    """The bottle's mouth over the middle of a vessel."""
+    return Goal(vessel.x_m + MOUTH_AHEAD_M, vessel.y_m, POUR_Z_M, POUR_PITCH_RAD)
+
+
 def target_of(piece: SceneObject) -> Target:
     return Target(piece.x_m, piece.y_m, piece.yaw_rad, piece.kind)
 
@@ -101,10 +141,10 @@ def smoothstep(value: float, zero: float, one: float) -> float:
     return t * t * (3 - 2 * t)
 
 
-def _turned(angle_rad: float, goal_rad: float) -> float:
+def _turned(angle_rad: float, goal_rad: float, most_rad_s: float = YAW_RATE_RAD_S) -> float:
     """One step towards an angle, at a limited rate."""
     error = goal_rad - angle_rad
-    rate = max(-YAW_RATE_RAD_S, min(YAW_RATE_RAD_S, YAW_GAIN_PER_S * error))
+    rate = max(-most_rad_s, min(most_rad_s, YAW_GAIN_PER_S * error))
     if abs(error) < YAW_LAND_RAD:
         return goal_rad
     return angle_rad + rate * STEP_S
@@ -114,9 +154,11 @@ def _braking(distance_m: float, deceleration_m_s2: float = BRAKE_M_S2) -> float:
     return CREEP_M_S + math.sqrt(2 * deceleration_m_s2 * distance_m)
 
 
-def step(state: State, target: Target) -> State:
+def step(state: State, target: Target, goal: Goal = HAND_OVER) -> State:
     """The state 50 ms later. Never faster than SPEED_M_S, never lower than the lower of here and the grasp height."""
-    return _carry(state, target) if state.holding else _approach(state, target)
+    if not state.holding:
+        return _approach(state, target)
+    return _carry(state, target) if goal == HAND_OVER else _deliver(state, target, goal)
 
 
 def _approach(s: State, target: Target) -> State:
@@ -178,18 +220,52 @@ def _carry(s: State, target: Target) -> State:
     return turned._replace(x_m=s.x_m + ex * share, y_m=s.y_m + ey * share, z_m=s.z_m + ez * share)
 
 
-def done(state: State) -> bool:
-    """At the hand-over pose with the piece: the step is finished."""
+def _deliver(s: State, target: Target, goal: Goal) -> State:
+    """Lift clear, across at carrying height, then down onto the spot, or down and over beside the vessel."""
+    dx, dy = goal.x_m - s.x_m, goal.y_m - s.y_m
+    aside, above = math.hypot(dx, dy), s.z_m - target.grasp_z_m
+    pitch = goal.pitch_rad * (1 - smoothstep(aside, *TILT_WITHIN_M))
+    low_among_others = above < TURN_ABOVE_M and aside > LOWER_WITHIN_M[1]
+    turned = s._replace(
+        roll_rad=_turned(s.roll_rad, 0.0, TILT_RATE_RAD_S),
+        pitch_rad=_turned(s.pitch_rad, pitch, TILT_RATE_RAD_S),
+        yaw_rad=s.yaw_rad if low_among_others else _turned(s.yaw_rad, 0.0),
+        opening=0.0,
+    )
+    if goal.pitch_rad:
+        hover = UPRIGHT_CLEAR_M * max(
+            smoothstep(aside, *LOWER_WITHIN_M), smoothstep(abs(goal.pitch_rad - s.pitch_rad), *TILT_HOVER_RAD)
+        )
+    else:
+        hover = (target.carry_z_m - goal.z_m) * max(
+            smoothstep(aside, *LOWER_WITHIN_M), smoothstep(abs(s.yaw_rad), *DESCEND_WITHIN_YAW_RAD)
+        )
+    ez = goal.z_m + hover - s.z_m
+    sideways = min(1.0, max(0.0, (RISE_FIRST_M[1] - ez) / (RISE_FIRST_M[1] - RISE_FIRST_M[0])))
+    ex, ey = dx * sideways, dy * sideways
+    length = math.sqrt(ex * ex + ey * ey + ez * ez)
+    if length < 1e-6:
+        return turned
+    lift = LIFT_OFF_M_S + math.sqrt(2 * LIFT_ACCELERATION_M_S2 * max(0.0, above))
+    near = NEAR_SPEED_M_S + (SPEED_M_S - NEAR_SPEED_M_S) * smoothstep(aside, *SLOW_WITHIN_M)
+    speed = min(near, lift if ez > 0 else near, _braking(aside + abs(goal.z_m - s.z_m)))
+    share = min(speed * STEP_S, length) / length
+    return turned._replace(x_m=s.x_m + ex * share, y_m=s.y_m + ey * share, z_m=s.z_m + ez * share)
+
+
+def done(state: State, goal: Goal = HAND_OVER) -> bool:
+    """At the goal with the piece: the policy's part of the step is finished."""
     return (
         state.holding
-        and math.dist(state[:3], contract.HAND_OVER_M) < DONE_WITHIN_M
+        and math.dist(state[:3], goal[:3]) < DONE_WITHIN_M
         and abs(state.yaw_rad) < DONE_WITHIN_YAW_RAD
+        and abs(state.pitch_rad - goal.pitch_rad) < DONE_WITHIN_YAW_RAD
     )
 
 
-def roll_out(state: State, target: Target, steps: int) -> list[State]:
+def roll_out(state: State, target: Target, steps: int, goal: Goal = HAND_OVER) -> list[State]:
     """`steps` + 1 states, 50 ms apart, the first being `state`."""
     states = [state]
     for _ in range(steps):
-        states.append(step(states[-1], target))
+        states.append(step(states[-1], target, goal))
     return states

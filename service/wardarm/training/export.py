@@ -83,14 +83,11 @@ def name_shapes(model: Any) -> None:
         model.graph.output[i].CopyFrom(stated)
 
 
-def to_onnx(network: Any, path: Path) -> None:
-    """Write the network with the contract's inputs and outputs. Raises what onnx.checker raises."""
-    import onnx
+def served(network: Any) -> Any:
+    """The network behind the contract: logits become probabilities, everything FP16; the opening starts at the planned one."""
     import torch
 
     class Served(torch.nn.Module):  # type: ignore[misc]
-        """Logits become probabilities, everything FP16; the opening starts at the planned one."""
-
         def __init__(self) -> None:
             super().__init__()
             self.network = network
@@ -101,13 +98,21 @@ def to_onnx(network: Any, path: Path) -> None:
             valid, done = torch.sigmoid(out.valid)[:, None], torch.sigmoid(out.done)[:, None]
             return tuple(v.to(torch.float16) for v in (out.traj, grip, valid, done))
 
+    return Served().eval()
+
+
+def to_onnx(network: Any, path: Path) -> None:
+    """Write the network with the contract's inputs and outputs. Raises what onnx.checker raises."""
+    import onnx
+    import torch
+
     inputs, outputs = [t.name for t in contract.INPUTS], [t.name for t in contract.OUTPUTS]
     sample = example(2)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # shapes are constants of this network: tracing them is meant
         full = Path(folder) / "policy.onnx"
         torch.onnx.export(
-            Served().eval(), tuple(torch.from_numpy(sample[n]) for n in inputs), str(full), input_names=inputs,
+            served(network), tuple(torch.from_numpy(sample[n]) for n in inputs), str(full), input_names=inputs,
             output_names=outputs, opset_version=OPSET, dynamo=False, dynamic_axes={n: {0: "batch"} for n in inputs + outputs},
         )  # fmt: skip
         model = onnx.load(str(full))

@@ -214,6 +214,13 @@ def refer(rng: np.random.Generator, reference: Reference, language: Language, sp
 
 def canonical(rng: np.random.Generator, reference: Reference, language: Language) -> str:
     """As the instruction gate says it to the model, with one of the words that it leaves as spoken."""
+    return _canonical_sentence(rng, phrase(rng, reference, language, "canonical"), language)
+
+
+def phrase(rng: np.random.Generator, reference: Reference, language: Language, split: Split) -> str:
+    """A referring expression; `canonical`: as the instruction gate says it, with words that it leaves as spoken."""
+    if split != "canonical":
+        return refer(rng, reference, language, split)
     lex = lexicon(language)
 
     def word(table: str, value: str | None) -> str:
@@ -223,7 +230,30 @@ def canonical(rng: np.random.Generator, reference: Reference, language: Language
         reference.kind, word("objects", reference.kind), reference.color or "", reference.place or "",
         word("colors", reference.color), word("places", reference.place),
     )  # fmt: skip
-    return _canonical_sentence(rng, mention.reference(lex), language)
+    said: str = mention.reference(lex)
+    return said
+
+
+def template(name: str, language: Language) -> str:
+    """The instruction gate's sentence of a name such as put or pour_bare, with {r} and {s} to fill in."""
+    found: str = lexicon(language).trained["sentences"][name]
+    return found
+
+
+def sentence_about(rng: np.random.Generator, thing: str, language: Language, split: Split, hand: bool = False) -> str:
+    """A sentence that asks to bring, or to hand over, what `thing` says."""
+    if split == "canonical":
+        return template("hand_over" if hand else "fetch", language).format(r=thing)
+    return _sentence(rng, thing, language, split)
+
+
+def dressed(rng: np.random.Generator, request: str, language: Language, split: Split) -> str:
+    """A request with an opener and a closer."""
+    if split == "plain":
+        return request
+    p = PHRASES[language, split]
+    courtesy = _pick(rng, p.courteous_openers) if rng.random() < 0.4 else ""
+    return _pick(rng, p.plain_openers) + courtesy + request + _pick(rng, p.closers)
 
 
 def _canonical_sentence(rng: np.random.Generator, thing: str, language: Language) -> str:
@@ -246,7 +276,7 @@ def _sentence(rng: np.random.Generator, thing: str, language: Language, split: S
 
 def ask_for(rng: np.random.Generator, reference: Reference, split: Split = "train") -> str:
     """A sentence that asks for the piece meant. Held-out sentences share no request, opener or closer with training."""
-    language = _language(rng)
+    language = draw_language(rng)
     if split == "canonical":
         return canonical(rng, reference, language)
     return _sentence(rng, refer(rng, reference, language, split), language, split)
@@ -256,7 +286,7 @@ def ask_for_nothing_here(
     rng: np.random.Generator, objects: Sequence[SceneObject], split: Split = "train", fault: Fault | None = None
 ) -> str:
     """A sentence that must be refused, of one fault or drawn among all; of a missing colour if the scene has no such."""
-    language = _language(rng)
+    language = draw_language(rng)
     wanted = fault or FAULTS[rng.choice(len(FAULTS), p=_FAULT_WEIGHTS)]
     reference = None
     if wanted != "never_there":
@@ -270,6 +300,7 @@ def ask_for_nothing_here(
     return _pick(rng, PHRASES[language, split].unrelated)
 
 
-def _language(rng: np.random.Generator) -> Language:
+def draw_language(rng: np.random.Generator) -> Language:
+    """Chinese three times of five."""
     zh, en = LANGUAGES
     return zh if rng.random() < CHINESE_SHARE else en

@@ -24,6 +24,11 @@ WEIGHTS: dict[str, float] = {
     "grasp_xy": 5.0,
     "grasp_z": 2.0,
     "grasp_yaw": 0.3,
+    "goal_cell": 0.15,
+    "goal_xy": 5.0,
+    "goal_z": 2.0,
+    "placing": 0.3,
+    "tilting": 0.3,
 }
 SOON_GAIN, SOON_POINTS = 2.0, 10.0
 """Points that are carried out before the next chunk (the first half second) count up to three times."""
@@ -59,30 +64,47 @@ def loss(network: Policy, out: Output, batch: Mapping[str, Tensor]) -> tuple[Ten
     velocity = ((moved - steps)[..., :3].abs() * axes).mean(-1) * soon[1:]
     grip = functional.binary_cross_entropy_with_logits(out.grip[:, 1:], batch["grip"][:, 1:], reduction="none")
     seen = batch["standing"] * valid
-    # the cell in which the middle of the piece is
-    column = (batch["pixel"][:, 0].clamp(0, 0.999) * network.columns).long()
-    row = (batch["pixel"][:, 1].clamp(0, 0.999) * (network.size.height / 8)).long()
-    cell = row.clamp(max=network.rows - 1) * network.columns + column
+    cell, goal_cell = _cell(network, batch["pixel"]), _cell(network, batch["goal_pixel"])
+    chunk = valid * batch["weight"]
+    spot = batch["placing"] * chunk
     parts = {
-        "position": _mean(position.mean(1), valid),
-        "turn": _mean((turn * weight).mean(1), valid),
-        "velocity": _mean(velocity.mean(1), valid),
-        "grip": _mean((grip * soon[1:]).mean(1), valid),
+        "position": _mean(position.mean(1), chunk),
+        "turn": _mean((turn * weight).mean(1), chunk),
+        "velocity": _mean(velocity.mean(1), chunk),
+        "grip": _mean((grip * soon[1:]).mean(1), chunk),
         "valid": functional.binary_cross_entropy_with_logits(out.valid, valid),
-        "presence": _presence(out.presence, cell, valid, batch["standing"]),
+        "presence": _presence(out.presence, (cell, goal_cell), (valid, valid * batch["placing"]), batch["standing"]),
         "done": functional.binary_cross_entropy_with_logits(out.done, batch["done"]),
         "cell": _mean(functional.cross_entropy(out.cell, cell, reduction="none"), seen),
         "grasp_xy": _mean((out.grasp[:, :2] - batch["target"][:, :2]).abs().mean(-1), seen),
         "grasp_z": _mean((out.grasp[:, 2] - batch["grasp_z"]).abs(), valid),
         "grasp_yaw": _mean((out.yaw2 - batch["target"][:, 2:]).abs().mean(-1), seen),
+        "goal_cell": _mean(functional.cross_entropy(out.goal_cell, goal_cell, reduction="none"), spot),
+        "goal_xy": _mean((out.goal[:, :2] - batch["goal"][:, :2]).abs().mean(-1), spot),
+        "goal_z": _mean((out.goal[:, 2] - batch["goal"][:, 2]).abs(), spot),
+        "placing": _mean(_binary(out.placing, batch["placing"]), valid),
+        "tilting": _mean(_binary(out.tilting, batch["tilting"]), valid),
     }
     total = torch.stack([WEIGHTS[k] * v for k, v in parts.items()]).sum()
     return total, {k: v.detach() for k, v in parts.items()}
 
 
-def _presence(logits: Tensor, cell: Tensor, valid: Tensor, standing: Tensor) -> Tensor:
-    """Cells that the sentence names (B, cells): the one of the piece meant, none for a sentence that names nothing here.
-    Summed over cells, mean over samples whose picture shows all pieces standing."""
-    named = functional.one_hot(cell, logits.shape[1]).to(logits.dtype) * valid[:, None]
-    each = functional.binary_cross_entropy_with_logits(logits, named, reduction="none")
-    return _mean(each.sum(1), standing) * _PRESENCE_SCALE
+def _binary(logits: Tensor, wanted: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+
+
+def _cell(network: Policy, pixel: Tensor) -> Tensor:
+    """The cell (B,) that a pixel (B, 2), shares of width and height, is in."""
+    column = (pixel[:, 0].clamp(0, 0.999) * network.columns).long()
+    row = (pixel[:, 1].clamp(0, 0.999) * (network.size.height / 8)).long()
+    return row.clamp(max=network.rows - 1) * network.columns + column
+
+
+def _presence(logits: Tensor, cells: tuple[Tensor, Tensor], named: tuple[Tensor, Tensor], standing: Tensor) -> Tensor:
+    """Cells that the sentence names (B, cells, 2): the one of the piece meant and the one of its goal, none for a sentence
+    that names nothing here. Summed over cells, mean over samples whose picture shows all pieces standing."""
+    each = [
+        _binary(logits[..., i], functional.one_hot(cell, logits.shape[1]).to(logits.dtype) * here[:, None])
+        for i, (cell, here) in enumerate(zip(cells, named, strict=True))
+    ]
+    return _mean((each[0] + 0.5 * each[1]).sum(1), standing) * _PRESENCE_SCALE

@@ -1,9 +1,10 @@
 """The policy network (PyTorch): picture, sentence and planned state in, a chunk of 64 points out.
 
-How it aims: the sentence steers the picture's features; a soft-argmax over cells of the table plane says where the
-piece meant stands; the points are the planned state plus offsets plus weights towards that grasp and towards the
-hand-over pose. So point 0 is the planned state exactly, and far points are as exact as the two goals. Yaw goes in
-and out as sine and cosine of its double, for the fingers are alike.
+How it aims: the sentence steers the picture's features; two soft-argmaxes over cells of the table plane say where the
+piece meant stands and where it goes (a spot beside something, a vessel, the mat; or the hand-over pose, which is
+fixed); the points are the planned state plus offsets plus weights towards that grasp and towards that goal. So point 0
+is the planned state exactly, and far points are as exact as the two. Yaw goes in and out as sine and cosine of its
+double, for the fingers are alike. A dark picture is brightened (gamma 2.2) inside the graph, in training as in use.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wardarm.policy import contract
+from wardarm.training.expert import POUR_PITCH_RAD
 from wardarm.training.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -29,6 +31,7 @@ from wardarm.training.layers import (
     mlp,
     upsample,
 )
+from wardarm.training.state import StateReader
 
 POOL = 4
 """720p is averaged 4 x 4 inside the graph: 320 x 180, the size of the training pictures."""
@@ -39,7 +42,11 @@ _CELL_Z_M = 0.03
 _BANDS, _NEAR_BANDS = 7, 9
 _MASKED = -1e4
 _OFFSET_SCALE = 0.1
+_POUR_PITCH = POUR_PITCH_RAD / contract.ANGLE_SCALE_RAD
 _ROTATION_WIDTH, _GRIP_WIDTH = 6, 2
+DARK, BRIGHT = 0.16, 0.24
+"""Mean of a picture (0..1) below which it is brightened whole, above which not at all."""
+GAMMA = 2.2
 _RARELY = -6.0
 """Logit of a cell's presence to begin with: one cell in several hundred has the piece meant."""
 
@@ -62,8 +69,10 @@ class Size:
 
 
 class Output(NamedTuple):
-    """traj (B, 64, 6) normalised; logits: grip (B, 64), valid (B,), done (B,), cell and presence (B, cells): which cell
-    the piece meant is in if it is there, and whether this cell has it; grasp (B, 3) normalised x y z; yaw2 (B, 2) sin and cos of twice the grasp yaw."""
+    """traj (B, 64, 6) normalised; logits: grip (B, 64), valid (B,), done (B,), cell (B, cells): which cell the piece meant
+    is in if it is there; presence (B, cells, 2): whether this cell has it, and has the goal; grasp (B, 3) normalised
+    x y z; yaw2 (B, 2) sin and cos of twice the grasp yaw; goal_cell, goal (B, 3): the same for where it goes;
+    placing, tilting (B,) logits: the goal is a spot to be found; it is leant over."""
 
     traj: Tensor
     grip: Tensor
@@ -73,6 +82,10 @@ class Output(NamedTuple):
     grasp: Tensor
     yaw2: Tensor
     presence: Tensor
+    goal_cell: Tensor
+    goal: Tensor
+    placing: Tensor
+    tilting: Tensor
 
 
 def cells(pixels: int, stride: int) -> int:
@@ -95,6 +108,14 @@ def table_grid(height: int, width: int, stride: int) -> Tensor:
     return torch.tensor(np.clip(contract.normalise(six)[..., :2], -2, 2), dtype=torch.float32).reshape(-1, 2)
 
 
+def brightened(x: Tensor) -> Tensor:
+    """Pictures (B, 3, H, W) in [-1, 1]; dark ones with gamma 2.2, those between DARK and BRIGHT partly."""
+    light = ((x.float() + 1) / 2).clamp(1e-3, 1)
+    share = ((BRIGHT - light.mean((1, 2, 3), keepdim=True)) / (BRIGHT - DARK)).clamp(0, 1)
+    lifted = 2 * light ** (1 / GAMMA) - 1
+    return torch.where(share > 0, x.float() + share * (lifted - x.float()), x.float()).to(x.dtype)
+
+
 class Policy(nn.Module):  # type: ignore[misc]
     def __init__(self, size: Size | None = None) -> None:
         super().__init__()
@@ -105,12 +126,10 @@ class Policy(nn.Module):  # type: ignore[misc]
         for name, values in (
             ("fine_grid", table_grid(s.height, s.image_width, _FINE)),
             ("coarse_grid", table_grid(s.height, s.image_width, _COARSE)),
-            ("low", torch.tensor(contract.LOW)),
-            ("high", torch.tensor(contract.HIGH)),
-            ("tool_down", torch.tensor(contract.TOOL_DOWN)),
             ("hand_over", _normalised(contract.HAND_OVER_M)),
         ):
             self.register_buffer(name, values, persistent=False)
+        self.read_state = StateReader()
         # sentence
         self.words = nn.Embedding(s.vocabulary, width)
         nn.init.normal_(self.words.weight, std=0.3)
@@ -138,10 +157,15 @@ class Policy(nn.Module):  # type: ignore[misc]
             nn.LayerNorm(width),
         )
         self.cell_offset = mlp(width, width, 4)
-        self.presence = mlp(width, width, 1)
+        self.presence = mlp(width, width, 2)
         nn.init.constant_(self.presence[-1].bias, _RARELY)
         self.grasp_height = nn.Linear(width, 1)
-        self.aim = mlp(fourier_width(3, _BANDS) + fourier_width(3, _NEAR_BANDS) + 2, 2 * width, width)
+        # where to bring it: another query over the same cells
+        self.goal_query, self.goal_key = nn.Linear(width, width), nn.Linear(width, width)
+        self.goal_offset = mlp(width, width, 2)
+        self.goal_height, self.goal_kind = nn.Linear(width, 1), nn.Linear(width, 2)
+        aims = 2 * (fourier_width(3, _BANDS) + fourier_width(3, _NEAR_BANDS))
+        self.aim = mlp(aims + 4, 2 * width, width)
         # the chunk
         self.point_queries = nn.Parameter(torch.randn(1, contract.HORIZON, width) * 0.1)
         self.turn_queries = nn.Parameter(torch.randn(1, contract.HORIZON, width) * 0.1)
@@ -149,37 +173,14 @@ class Policy(nn.Module):  # type: ignore[misc]
         self.turn_layers = nn.ModuleList(DecoderLayer(width, s.heads) for _ in range(s.point_layers))
         self.turn_from_points = DecoderLayer(width, s.heads)
         self.point_norm, self.turn_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.point_head = nn.Linear(width, 9)  # offset xyz; weights (grasp, hand-over) for each of xyz
-        self.turn_head = nn.Linear(width, 5)  # tilt, yaw offset, grip, yaw towards the grasp, yaw kept
-        self.valid_head, self.done_head = mlp(width + 2, width, 1), nn.Linear(width, 1)
+        self.point_head = nn.Linear(width, 9)  # offset xyz; weights (grasp, goal) for each of xyz
+        self.turn_head = nn.Linear(
+            width, 7
+        )  # tilt, yaw offset, grip, yaw towards the grasp, yaw kept, pitch kept, pitch to the goal's
+        self.valid_head, self.done_head = mlp(width + 4, width, 1), nn.Linear(width, 1)
         for head in (self.point_head, self.turn_head):
             nn.init.normal_(head.weight, std=0.01)
             nn.init.zeros_(head.bias)
-
-    def _read_state(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """robot_state (B, 8) -> normalised position (B, 3), normalised roll pitch yaw (B, 3), features.
-
-        The rotation vector goes through its matrix (Rodrigues): at tool-down the angle is pi, where the vector and
-        its negative are the same rotation.
-        """
-        position = (state[:, :3] - self.low) / (self.high - self.low) * 2 - 1
-        vector = state[:, 3:6]
-        angle = (vector * vector).sum(-1).clamp(min=1e-12).sqrt()
-        x, y, z = (vector / angle[:, None]).unbind(-1)
-        c, s = angle.cos(), angle.sin()
-        t = 1 - c
-        rotation = torch.stack(
-            [c + x * x * t, x * y * t - z * s, x * z * t + y * s,
-             x * y * t + z * s, c + y * y * t, y * z * t - x * s,
-             x * z * t - y * s, y * z * t + x * s, c + z * z * t], -1,
-        ).unflatten(-1, (3, 3))  # fmt: skip
-        relative = rotation @ self.tool_down.T
-        yaw = torch.atan2(relative[:, 1, 0], relative[:, 0, 0])
-        pitch = torch.asin((-relative[:, 2, 0]).clamp(-0.999, 0.999))
-        roll = torch.atan2(relative[:, 2, 1], relative[:, 2, 2])
-        angles = torch.stack([roll, pitch, yaw], -1) / contract.ANGLE_SCALE_RAD
-        two_columns = relative[:, :, :2].transpose(1, 2).flatten(1)
-        return position, angles, torch.cat([fourier(position, _BANDS), two_columns, state[:, 6:8]], -1)
 
     def _read_sentence(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B, T) -> features (B, T, width), their mean (B, width), score bias (B, T)."""
@@ -199,6 +200,7 @@ class Policy(nn.Module):  # type: ignore[misc]
             x = image.to(self.word_places.dtype).permute(0, 3, 1, 2) / 127.5 - 1
         if x.shape[2] == POOL * self.size.height:
             x = functional.avg_pool2d(x, POOL)
+        x = brightened(x)
         x = self.shrink(self.stem(x))
         for block in self.steered:
             x = block(x, sentence)
@@ -206,26 +208,33 @@ class Policy(nn.Module):  # type: ignore[misc]
         coarse = self.to_coarse(x).flatten(2).transpose(1, 2) + self.coarse_bias
         return fine, coarse + self.coarse_place(fourier(self.coarse_grid, _BANDS))[None]
 
-    def _find_grasp(self, context: Tensor, fine: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _find_grasp(self, context: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores of the cells, the grasp point (normalised), sin and cos of twice its yaw, presence in each cell."""
-        with full_precision(fine):
-            cell = self.cell_norm(fine.float())
-            offset = self.cell_offset(cell)
-            scores = (self.cell_query(context[:, :1].float()) @ self.cell_key(cell).transpose(1, 2))[:, 0]
-            scores = scores / math.sqrt(cell.shape[-1])
-            share = scores.softmax(-1)[..., None]
-            xy = (share * (self.fine_grid[None] + _OFFSET_SCALE * offset[..., :2])).sum(1)
-            return (
-                scores,
-                torch.cat([xy, self.grasp_height(context[:, 0].float())], -1),
-                (share * offset[..., 2:]).sum(1),
-                self.presence(cell)[..., 0],
-            )
+        offset = self.cell_offset(cell)
+        scores = (self.cell_query(context[:, :1].float()) @ self.cell_key(cell).transpose(1, 2))[:, 0]
+        scores = scores / math.sqrt(cell.shape[-1])
+        share = scores.softmax(-1)[..., None]
+        xy = (share * (self.fine_grid[None] + _OFFSET_SCALE * offset[..., :2])).sum(1)
+        grasp = torch.cat([xy, self.grasp_height(context[:, 0].float())], -1)
+        return scores, grasp, (share * offset[..., 2:]).sum(1), self.presence(cell)
+
+    def _find_goal(self, context: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of the cells, the goal (normalised: a spot that was found, or the hand-over pose), kind logits (B, 2)."""
+        said = context[:, 1].float()
+        scores = (self.goal_query(said[:, None]) @ self.goal_key(cell).transpose(1, 2))[:, 0]
+        scores = scores / math.sqrt(cell.shape[-1])
+        share = scores.softmax(-1)[..., None]
+        xy = (share * (self.fine_grid[None] + _OFFSET_SCALE * self.goal_offset(cell))).sum(1)
+        kind = self.goal_kind(said)
+        spot = torch.cat([xy, self.goal_height(said)], -1)
+        placing = kind[:, :1].sigmoid().detach()
+        return scores, placing * spot + (1 - placing) * self.hand_over, kind
 
     def forward(self, image: Tensor, ids: Tensor, mask: Tensor, state: Tensor) -> Output:
         """`ids` and `mask` may be shorter than 128."""
         with full_precision(state):
-            position, angles, features = self._read_state(state.float())
+            position, angles, columns = self.read_state(state.float())
+            features = torch.cat([fourier(position, _BANDS), columns, state.float()[:, 6:8]], -1)
         text, sentence, text_bias = self._read_sentence(ids, mask)
         fine, coarse = self._read_picture(image, sentence)
         now = self.state(features)
@@ -241,23 +250,41 @@ class Policy(nn.Module):  # type: ignore[misc]
         fine = fine + upsample(seen, self.rows, self.columns).flatten(2).transpose(1, 2)
         for layer in self.look_layers:
             context = layer(context, fine)
-        scores, grasp, yaw2, presence = self._find_grasp(context, fine)
-        with full_precision(grasp):
+        with full_precision(fine):
+            cell = self.cell_norm(fine.float())
+            scores, grasp, yaw2, presence = self._find_grasp(context, cell)
+            goal_scores, goal, kind = self._find_goal(context, cell)
             # detached: through the high frequencies the grasp height would diverge
-            goal = grasp.detach()
-            near = fourier(2 * (goal - position), _NEAR_BANDS)
-            aim = self.aim(torch.cat([fourier(goal, _BANDS), near, yaw2.detach()], -1))
+            parts = [yaw2.detach(), kind.detach().sigmoid()]
+            for point in (grasp.detach(), goal.detach()):
+                parts += [fourier(point, _BANDS), fourier(2 * (point - position), _NEAR_BANDS)]
+            aim = self.aim(torch.cat(parts, -1))
         context = context + (now + aim)[:, None]
-        traj, grip = self._chunk(context, position, angles, grasp, yaw2)
+        tilt = kind[:, 1].sigmoid().detach() * _POUR_PITCH
+        traj, grip = self._chunk(context, position, angles, grasp, yaw2, goal, tilt)
         with full_precision(grasp):
-            seen = torch.stack([presence.amax(1), presence.logsumexp(1)], -1)
+            seen = torch.cat([presence.amax(1), presence.logsumexp(1)], -1)
             valid = self.valid_head(torch.cat([context[:, -1].float(), seen], -1))
             done = self.done_head(context[:, -2].float())
-        return Output(traj, grip, valid[:, 0], done[:, 0], scores, grasp, yaw2, presence)
+        return Output(
+            traj,
+            grip,
+            valid[:, 0],
+            done[:, 0],
+            scores,
+            grasp,
+            yaw2,
+            presence,
+            goal_scores,
+            goal,
+            kind[:, 0],
+            kind[:, 1],
+        )
 
     def _chunk(
-        self, context: Tensor, position: Tensor, angles: Tensor, grasp: Tensor, yaw2: Tensor
+        self, context: Tensor, position: Tensor, angles: Tensor, grasp: Tensor, yaw2: Tensor, goal: Tensor, tilt: Tensor
     ) -> tuple[Tensor, Tensor]:
+        """`goal` (B, 3) and the pitch there (B,), normalised. Returns traj and grip logits."""
         batch = context.shape[0]
         points, turns = self.point_queries.expand(batch, -1, -1), self.turn_queries.expand(batch, -1, -1)
         for layer in self.point_layers:
@@ -269,16 +296,13 @@ class Policy(nn.Module):  # type: ignore[misc]
             p, t = self.point_head(self.point_norm(points.float())), self.turn_head(self.turn_norm(turns.float()))
             weight = p[..., 3:].unflatten(-1, (3, 2))
             xyz = position[:, None] + p[..., :3] * _OFFSET_SCALE
-            xyz = (
-                xyz
-                + weight[..., 0] * (grasp - position)[:, None]
-                + weight[..., 1] * (self.hand_over - position)[:, None]
-            )
+            xyz = xyz + weight[..., 0] * (grasp - position)[:, None] + weight[..., 1] * (goal - position)[:, None]
             goal_yaw = (torch.atan2(yaw2[:, :1], yaw2[:, 1:]) / (2 * contract.ANGLE_SCALE_RAD)).detach()
-            tilt = angles[:, None, :2] * (1 + t[..., 0:1])
+            roll = angles[:, None, :1] * (1 + t[..., 0:1])
+            pitch = angles[:, None, 1:2] * (1 + t[..., 5:6]) + t[..., 6:7] * (tilt[:, None] - angles[:, 1:2])[:, None]
             yaw = angles[:, None, 2:] * (1 + t[..., 4:5]) + t[..., 1:2] * _OFFSET_SCALE
             yaw = yaw + t[..., 3:4] * (goal_yaw - angles[:, 2:])[:, None]
-            later = torch.cat([xyz, tilt, yaw], -1)[:, 1:]
+            later = torch.cat([xyz, roll, pitch, yaw], -1)[:, 1:]
             return torch.cat([torch.cat([position, angles], -1)[:, None], later], 1), t[..., 2]
 
 

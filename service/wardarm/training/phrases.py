@@ -38,8 +38,10 @@ COLOR_WORDS: dict[Language, dict[str, tuple[str, ...]]] = {
         "yellow": ("黄色", "黄"),
         "white": ("白色", "白"),
         "purple": ("紫色", "紫"),
+        "orange": ("橙色", "橘色"),
+        "black": ("黑色", "黑"),
     },
-    "en": {c: (c,) for c in ("blue", "red", "green", "yellow", "white", "purple")},
+    "en": {c: (c,) for c in ("blue", "red", "green", "yellow", "white", "purple", "orange", "black")},
 }
 KIND_WORDS: dict[Language, dict[str, tuple[str, ...]]] = {
     "zh": {

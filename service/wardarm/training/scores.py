@@ -28,8 +28,9 @@ def _share(hits: NDArray[np.bool_]) -> float | None:
 
 
 def _part(
-    name: NDArray[np.bool_], grasp_mm: Floats, seen: NDArray[np.bool_], soon_mm: Floats, last_mm: Floats
-) -> dict[str, Any]:
+    name: NDArray[np.bool_], grasp_mm: Floats, seen: NDArray[np.bool_], soon_mm: Floats, last_mm: Floats,
+    goal_mm: Floats, placing: NDArray[np.bool_],
+) -> dict[str, Any]:  # fmt: skip
     aimed = grasp_mm[name & seen]
     right = aimed[aimed < GROUNDED_WITHIN_MM]
     return {
@@ -37,6 +38,9 @@ def _part(
         "grounded": _share(aimed < GROUNDED_WITHIN_MM),
         "grasp_mm_p50": _quantile(right, 0.5),
         "grasp_mm_p95": _quantile(right, 0.95),
+        "goal_found": _share(goal_mm[name & placing] < GROUNDED_WITHIN_MM),
+        "goal_mm_p50": _quantile(goal_mm[name & placing], 0.5),
+        "goal_mm_p95": _quantile(goal_mm[name & placing], 0.95),
         "soon_mm_p50": _quantile(soon_mm[name], 0.5),
         "soon_mm_p95": _quantile(soon_mm[name], 0.95),
         "last_mm_p50": _quantile(last_mm[name], 0.5),
@@ -46,7 +50,7 @@ def _part(
 def score(network: Policy, data: Dataset, limit: int = 4000) -> dict[str, Any]:
     """Errors in mm and shares, on the first `limit` samples. Leaves the network in training mode."""
     count = min(limit, len(data))
-    found: dict[str, list[Floats]] = {"traj": [], "grasp": [], "valid": [], "done": []}
+    found: dict[str, list[Floats]] = {"traj": [], "grasp": [], "goal": [], "valid": [], "done": []}
     network.eval()
     with torch.no_grad():
         for first in range(0, count, _BATCH):
@@ -55,20 +59,24 @@ def score(network: Policy, data: Dataset, limit: int = 4000) -> dict[str, Any]:
             for key, values in found.items():
                 values.append(getattr(out, key).double().cpu().numpy())
     network.train()
-    traj, grasp, valid, done = (np.concatenate(found[k]) for k in ("traj", "grasp", "valid", "done"))
+    traj, grasp, goal, valid, done = (np.concatenate(found[k]) for k in ("traj", "grasp", "goal", "valid", "done"))
     label = {k: v[:count].double().cpu().numpy() for k, v in data.numbers.items()}
     off_mm = np.linalg.norm((traj - label["traj"])[..., :3] * HALF_BOX_MM, axis=-1)
     grasp_mm = np.linalg.norm((grasp[:, :2] - label["target"][:, :2]) * HALF_BOX_MM[:2], axis=-1)
+    goal_mm = np.linalg.norm((goal[:, :2] - label["goal"][:, :2]) * HALF_BOX_MM[:2], axis=-1)
+    placing = label["placing"] > 0.5
     is_valid, is_done = label["valid"] > 0.5, label["done"] > 0.5
     seen = is_valid & (label["standing"] > 0.5)
+    kinds = data.texts["task"][:count]
     phases, wordings = data.texts["phase"][:count], data.texts["wording"][:count]
 
     def part(where: NDArray[np.bool_]) -> dict[str, Any]:
-        return _part(where & is_valid, grasp_mm, seen, off_mm[:, SOON], off_mm[:, LAST])
+        return _part(where & is_valid, grasp_mm, seen, off_mm[:, SOON], off_mm[:, LAST], goal_mm, placing)
 
     return {
         "all": part(np.ones(count, bool)),
         "phase": {str(p): part(phases == p) for p in np.unique(phases) if p != "invalid"},
+        "task": {str(k): part(kinds == k) for k in np.unique(kinds)},
         "wording": {
             str(w): part(wordings == w)
             | {

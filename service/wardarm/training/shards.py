@@ -28,14 +28,21 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "target": (4,),
     "standing": (),
     "grasp_z": (),
+    "goal": (3,),
+    "goal_pixel": (2,),
+    "placing": (),
+    "tilting": (),
+    "weight": (),
 }
 """FP32 labels and their shapes.
 
 state: contract.robot_state at the join. traj, grip: the chunk, normalised. valid, done: 0 or 1. pixel: where the
 piece meant is in the picture, shares of width and height. target: its x, y (normalised), sin and cos of twice its
 grasp yaw (fingers are alike). standing: 1 while it stands where `target` says. grasp_z: normalised.
+goal: where it is brought, normalised x y z; placing: 1 if that is a spot to be found in the picture (at goal_pixel),
+0 for the hand-over pose; tilting: 1 for pouring. weight: 2 for a demonstration whose past had failed, else 1.
 """
-TEXTS = ("text", "phase", "wording", "also", "not_here")
+TEXTS = ("text", "phase", "wording", "also", "not_here", "task")
 """text: the sentence. also: further sentences for the same piece, not_here: sentences that name nothing in this picture
 (one a line each); training draws among them. phase, wording: what scores are told apart by."""
 _IMAGES, _LABELS = ".images.npy", ".labels.npz"

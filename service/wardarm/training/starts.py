@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from wardarm.sim.scenes import REACH_M
-from wardarm.training.expert import State, Target
+from wardarm.training.expert import HAND_OVER, Goal, State, Target
 
 HOME_M = (0.30, 0.0, 0.42)
 """TCP at home, as `poses.home` of the configuration."""
@@ -17,6 +17,7 @@ _SPACE_M = ((0.27, 0.66), (-0.42, 0.50), (0.14, 0.48))
 _TILT_RAD = 0.03
 """Roll and pitch of states off the path: the planner keeps the tool down to about 2 degrees."""
 _LOWEST_HELD_M = 0.03
+_LEAN_WITHIN_M = 0.04
 
 
 def near_home(rng: np.random.Generator) -> State:
@@ -52,3 +53,13 @@ def half_open(rng: np.random.Generator, target: Target) -> State:
         target.x_m + dx, target.y_m + dy, target.grasp_z_m + float(rng.uniform(0.05, 0.25)), 0.0, 0.0,
         target.yaw_rad + float(rng.normal(0, 0.15)), float(rng.uniform(0, 0.9)), False,
     )  # fmt: skip
+
+
+def arriving(rng: np.random.Generator, target: Target, goal: Goal) -> State:
+    """Holding, within some centimetres of where it goes, leaning as far as it may there."""
+    if goal == HAND_OVER:
+        return anywhere(rng, True, target)
+    dx, dy = (float(v) for v in rng.normal(0, 0.03, 2))
+    z = goal.z_m + float(rng.uniform(0.0, 0.14))
+    pitch = goal.pitch_rad * float(rng.uniform(0, 1)) if math.hypot(dx, dy) < _LEAN_WITHIN_M else 0.0
+    return State(goal.x_m + dx, goal.y_m + dy, z, 0.0, pitch, float(rng.normal(0, 0.15)), 0.0, True)

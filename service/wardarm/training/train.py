@@ -1,13 +1,15 @@
 """Train the policy for a while: `python -m wardarm.training.train --data DIR --seconds N --out DIR`.
 
-Writes `checkpoint.pt` (the same command resumes from it), `metrics.json` (every record) and `curves.png` into OUT.
-One GPU if there is one, else the CPU. Needs the extra: pip install 'wardarm[train]'.
+Writes `checkpoint.pt` (the same command resumes from it; SIGTERM ends a slice of the budget cleanly), `metrics.json` (every record) and `curves.png` into OUT.
+One GPU if there is one, else the CPU; with `torchrun --nproc_per_node N -m wardarm.training.train ...` N GPUs. `--data` may
+be demonstrations (wardarm.training.demos) or a LeRobot data set. Needs the extra: pip install 'wardarm[train]'.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data", type=Path, required=True, help="folder of wardarm.training.demos")
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--seconds", type=float, required=True, help="whole budget of training, over all resumptions")
-    p.add_argument("--batch", type=int, default=512)
+    p.add_argument("--steps", type=int, default=0, help="end after so many steps, if the seconds have not ended it")
+    p.add_argument("--batch", type=int, default=512, help="samples a step and GPU")
     p.add_argument("--rate", type=float, default=9e-4, help="peak learning rate")
     p.add_argument("--warm", type=int, default=300, help="steps to the peak")
     p.add_argument("--seed", type=int, default=0)
@@ -68,7 +71,25 @@ def line(record: dict[str, Any]) -> str:
     head = f"{record['kind']:6s}{record['elapsed_s']:7.0f} s  step {record['step']}  seen {record['seen']}"
     if record["kind"] == "score":
         return f"{head}  {json.dumps(record['score']['all'])}"
+    if record["kind"] == "stop" and "reason" in record:
+        return f"{head}  {record['reason']}"
     return f"{head}  " + " ".join(f"{k} {v:.4f}" for k, v in record["parts"].items())
+
+
+def _as_shards(data: Path, out: Path) -> Path:
+    """A LeRobot data set is turned into shards beside the checkpoint, once. Raises DatasetError."""
+    from wardarm.training import lerobot
+
+    if not lerobot.is_dataset(data):
+        return data
+    converted = out / "shards"
+    if not any(converted.glob("*.labels.npz")):
+        try:
+            count = lerobot.convert(data, converted)
+        except (lerobot.RecordingError, ImportError) as e:
+            raise DatasetError(str(e)) from e
+        print(f"{data}: {count} demonstrations of recorded episodes in {converted}", file=sys.stderr)
+    return converted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,38 +102,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     from wardarm.policy.tokenizer import Tokenizer
     from wardarm.training.dataset import Dataset, vocabulary_size
     from wardarm.training.model import Size, parameters_million
+    from wardarm.training.parallel import Group
     from wardarm.training.trainer import NotFinite, Settings, Trainer
+    from wardarm.training.watch import Stopped
 
-    device = torch.device(a.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    group = Group()
+    device = torch.device(a.device or (f"cuda:{group.local}" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     a.out.mkdir(parents=True, exist_ok=True)
     metrics = a.out / METRICS
     records: list[dict[str, Any]] = json.loads(metrics.read_text()) if metrics.exists() else []
 
     def report(record: dict[str, Any]) -> None:
+        if not group.first:
+            return
         records.append(record)
         metrics.write_text(json.dumps(records))
         print(line(record), file=sys.stderr, flush=True)
 
     tokenizer = Tokenizer(a.tokenizer)
     try:
+        a.data = _as_shards(a.data, a.out)
         train = Dataset(a.data, "train", tokenizer, device)
         held_out = Dataset(a.data, "held_out", tokenizer, device) if any(a.data.glob("held_out-*")) else None
     except DatasetError as e:
         print(e, file=sys.stderr)
         return 2
-    settings = Settings(a.seconds, a.batch, a.rate, a.warm, a.seed, a.report, compiled=a.compile)
+    settings = Settings(a.seconds, a.batch, a.rate, a.warm, a.seed, a.report, steps=a.steps, compiled=a.compile)
     trainer = Trainer(
         train, held_out, Size(vocabulary=vocabulary_size(a.tokenizer), width=a.width), settings, a.out, report
     )
     million = parameters_million(trainer.network)
     print(f"{len(train)} demonstrations, {million:.2f} M parameters, on {device}", file=sys.stderr, flush=True)
+
+    def stop(_number: int, _frame: object) -> None:
+        trainer.asked_to_stop = True
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         trainer.run()
-    except NotFinite as e:
+    except (NotFinite, Stopped) as e:
         print(e, file=sys.stderr)
         return 1
     finally:
-        plot(records, a.out / CURVES)
+        signal.signal(signal.SIGTERM, before)
+        if group.first:
+            plot(records, a.out / CURVES)
+        group.close()
     return 0
 
 

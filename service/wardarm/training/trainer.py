@@ -1,4 +1,7 @@
-"""The training loop (PyTorch): a time budget, a checkpoint to resume from, and a stop that explains itself."""
+"""The training loop (PyTorch): a budget, a checkpoint to resume from, and stops that explain themselves.
+
+With torchrun every process has all data on its own GPU and draws its own samples; gradients are averaged.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ import torch
 from torch import Tensor
 
 from wardarm.training.dataset import Dataset
-from wardarm.training.losses import loss
+from wardarm.training.losses import WEIGHTS, loss
 from wardarm.training.model import Policy, Size
+from wardarm.training.parallel import Group
 from wardarm.training.scores import score
+from wardarm.training.watch import Stopped, Watch
 
 CHECKPOINT = "checkpoint.pt"
 _BETAS = (0.9, 0.98)
@@ -37,7 +42,8 @@ class NotFinite(RuntimeError):
 
 @dataclass(frozen=True)
 class Settings:
-    """`seconds` is the whole budget, over all resumptions; the learning rate follows it."""
+    """`seconds` is the whole budget, over all resumptions; the learning rate follows it. `steps` > 0 ends it earlier, and
+    then the learning rate follows the steps."""
 
     seconds: float
     batch: int = 512
@@ -47,6 +53,7 @@ class Settings:
     report_s: float = 20.0
     score_s: float = 120.0
     checkpoint_s: float = 60.0
+    steps: int = 0
     compiled: bool = False  # worth a minute of compiling on a GPU, where launching kernels is what takes time
 
 
@@ -74,6 +81,11 @@ class Trainer:
     ) -> None:
         self.train, self.held_out, self.settings, self.out, self.report = train, held_out, settings, out, report
         self.device = train.device
+        self.group = Group()
+        self.asked_to_stop = (
+            False  # set it from a signal: the step under way is finished, then the checkpoint is written
+        )
+        self._watch = Watch()
         torch.manual_seed(settings.seed)
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = True
@@ -93,11 +105,12 @@ class Trainer:
         )
         self.progress = Progress()
         self.draws = torch.Generator(self.device)
-        self.draws.manual_seed(settings.seed)
+        self.draws.manual_seed(settings.seed + 1_000_003 * self.group.rank)
         self._order = torch.empty(0, dtype=torch.long, device=self.device)
         self._smoothed: dict[str, float] = {}
         if (out / CHECKPOINT).exists():
             self._resume(torch.load(out / CHECKPOINT, map_location=self.device, weights_only=True))
+        self.group.from_first([*self.network.parameters(), *self.network.buffers()])
 
     # checkpoints
     def _resume(self, saved: dict[str, Any]) -> None:
@@ -109,7 +122,10 @@ class Trainer:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.average = [t.to(self.device) for t in saved["average"]]
         self.progress = Progress(**saved["progress"])
-        self.draws.set_state(saved["draws"].cpu())
+        if self.group.first:
+            self.draws.set_state(saved["draws"].cpu())
+        else:
+            self.draws.manual_seed(self.settings.seed + 1_000_003 * self.group.rank + self.progress.step)
 
     def save(self) -> Path:
         """Write the checkpoint, whole or not at all."""
@@ -132,24 +148,32 @@ class Trainer:
         return path
 
     # the loop
+    def _spent(self) -> float:
+        """Share of the budget that is behind, 0..1."""
+        s, p = self.settings, self.progress
+        return min(1.0, max(p.elapsed_s / s.seconds, p.step / s.steps if s.steps else 0.0))
+
     def run(self) -> None:
-        """Train until the budget is spent. Raises NotFinite, with the last good state in the checkpoint."""
+        """Train until the budget is spent. Raises NotFinite or Stopped, with the last good state in the checkpoint."""
         p, s = self.progress, self.settings
         self.network.train()
         before = p.elapsed_s
         begun = time.monotonic()
         reported = scored = saved = begun
-        while p.elapsed_s < s.seconds:
+        while self._spent() < 1 and not self.asked_to_stop:
             self._step()
-            if p.step % _CLOCK_EVERY and self.device.type == "cuda":
+            if p.step % _CLOCK_EVERY and (self.device.type == "cuda" or self.group.size > 1):
                 continue  # reading the clock makes sense only once the GPU has caught up
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
             now = time.monotonic()
-            p.elapsed_s = before + now - begun
+            p.elapsed_s = self._agreed(before + now - begun)
+            if not self.group.first:
+                continue
             if now - reported > s.report_s:
                 reported = now
                 self._report_training(p.seen)
+                self._look_whether_it_learns()
             if now - saved > s.checkpoint_s:
                 saved = now
                 self.save()
@@ -158,10 +182,28 @@ class Trainer:
                 self.report(
                     {"kind": "score", "ema": False, **asdict(p), "score": score(self.network, self.held_out, 1000)}
                 )
+        if not self.group.first:
+            return
         self._report_training(p.seen)
         self.save()
-        if self.held_out:
+        if self.held_out and not self.asked_to_stop:
             self.report({"kind": "score", "ema": True, **asdict(p), "score": score(self.averaged(), self.held_out)})
+
+    def _agreed(self, elapsed_s: float) -> float:
+        """The first process's clock counts: the budget ends for all at the same step."""
+        if self.group.size == 1:
+            return elapsed_s
+        clock = torch.tensor([elapsed_s], device=self.device, dtype=torch.float64)
+        self.group.from_first([clock])
+        return float(clock)
+
+    def _look_whether_it_learns(self) -> None:
+        try:
+            self._watch.look(sum(WEIGHTS[k] * v for k, v in self._smoothed.items()), self.progress.step, self._spent())
+        except Stopped as e:
+            self.report({"kind": "stop", **asdict(self.progress), "parts": dict(self._smoothed), "reason": str(e)})
+            self.save()
+            raise
 
     def _report_training(self, seen: int) -> None:
         self.report({"kind": "train", **asdict(self.progress), "rate": self._rate(), "parts": dict(self._smoothed)})
@@ -176,7 +218,7 @@ class Trainer:
         return network
 
     def _rate(self) -> float:
-        s, done = self.settings, min(1.0, self.progress.elapsed_s / self.settings.seconds)
+        s, done = self.settings, self._spent()
         warm = min(1.0, (self.progress.step + 1) / s.warm_steps)
         return s.rate * warm * (_FLOOR + (1 - _FLOOR) * 0.5 * (1 + math.cos(math.pi * done)))
 
@@ -197,6 +239,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         total, parts = self._forward_loss(batch) if bf16 else self._loss(batch, False)
         total.backward()
+        self.group.average([p.grad for p in self.parameters if p.grad is not None])
         return torch.nn.utils.clip_grad_norm_(self.parameters, _GRADIENT_NORM), parts
 
     def _step(self) -> None:
@@ -215,7 +258,7 @@ class Trainer:
         self.optimizer.step()
         keep = min(_EMA_LIMIT, (p.step + 1) / (p.step + 20))
         torch._foreach_lerp_(self.average, [q.detach() for q in self.parameters], 1 - keep)
-        p.step, p.seen = p.step + 1, p.seen + len(index)
+        p.step, p.seen = p.step + 1, p.seen + len(index) * self.group.size
         if p.step % _CLOCK_EVERY == 0 or not self._smoothed:
             for k, v in parts.items():
                 old = self._smoothed.get(k, float(v))
@@ -223,7 +266,7 @@ class Trainer:
 
     def _stop(self, index: Tensor, parts: dict[str, Tensor]) -> None:
         """Keep the last good state, say what was not finite, and end."""
-        path = self.save()
+        path = self.save() if self.group.first else self.out / CHECKPOINT
         bad = [
             n
             for n, q in self.network.named_parameters()

@@ -8,6 +8,7 @@ limit. `summary.json` holds the figures, `demo.mp4`, `demo.png` and `trajectory.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from wardarm.sim.demo.witness import Seen, Witness
 START_DEADLINE_S = 120.0
 TASK_DEADLINE_S = 180.0
 STOP_DEADLINE_S = 40.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _systems = itertools.count(1)  # of this process: each has shared-memory names of its own
 _PORTS = (29999, 30003, 30004, 63352, 30100, 8001, 50051)
 
@@ -112,8 +114,20 @@ def desk_config(out: Path, seed: int, scene_file: Path, base: str = "desk") -> C
     )
 
 
+def _ends_with(parent: int) -> Callable[[], None]:
+    """For the child: SIGTERM when the parent dies, however it does. The thread that starts it counts as the parent."""
+    libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
 class System:
-    """`wardarm run` as a child. Leaves no process behind."""
+    """`wardarm run` as a child. Leaves no process behind: a killed parent's system comes to rest and ends by itself."""
 
     def __init__(self, config: Config, run_dir: Path) -> None:
         self.run_dir, self.prefix = run_dir, config.shm.prefix
@@ -124,8 +138,8 @@ class System:
         log = (run_dir / "supervisor.log").open("wb")
         command = [sys.executable, "-m", "wardarm.cli", "run", "--config", str(file), "--run-dir", str(run_dir)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=_ends_with(os.getpid())
+        )  # fmt: skip
 
     def status(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

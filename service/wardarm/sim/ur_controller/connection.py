@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 _RECEIVE = 65536
 _WAITING_MAX = 1 << 20  # bytes; a client that reads nothing at all is dropped
+_BUFFER_MAX = 16 << 20  # bytes of one unfinished message; ours: a longest script is a quarter of it
+_BACKLOG = 128
 
 
 class Connection:
@@ -18,9 +20,10 @@ class Connection:
         self.buffer = bytearray()
         self.waiting = bytearray()
         self.dead = False
+        self.gone = False
 
     def send(self, data: bytes) -> None:
-        if self.dead:
+        if self.dead or self.gone:
             return
         if not self.waiting:
             try:
@@ -28,7 +31,7 @@ class Connection:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                self.close()
+                self._last_words()
                 return
             if sent == len(data):
                 return
@@ -50,7 +53,7 @@ class Connection:
         except BlockingIOError:
             return
         except OSError:
-            self.close()
+            self._last_words()
             return
         del self.waiting[:sent]
         if not self.waiting:
@@ -60,14 +63,24 @@ class Connection:
         try:
             data = self.socket.recv(_RECEIVE)
         except BlockingIOError:
-            return
+            if not self.gone:
+                return
+            data = b""
         except OSError:
             data = b""
-        if data:
-            self.buffer += data
-            self.service.received(self)
-        else:
+        if not data:
             self.close()
+            return
+        self.buffer += data
+        self.service.received(self)
+        if len(self.buffer) > _BUFFER_MAX:
+            self.close()
+
+    def _last_words(self) -> None:
+        """The other side has gone; what it said before (a script, mostly) still counts."""
+        self.gone = True
+        while not self.dead:
+            self._receive()
 
     def lines(self) -> list[str]:
         """The complete lines in the buffer, taken out of it."""
@@ -81,6 +94,7 @@ class Connection:
         self.dead = True
         self.selector.unregister(self.socket)
         self.socket.close()
+        self.service.links.discard(self)
         self.service.closed(self)
 
 
@@ -117,7 +131,7 @@ class Acceptor:
             raise OSError(
                 e.errno, f"{address}:{service.port}: {e.strerror}; is another simulated controller running?"
             ) from e
-        self.socket.listen(8)
+        self.socket.listen(_BACKLOG)
         self.socket.setblocking(False)
         selector.register(self.socket, selectors.EVENT_READ, self)
 

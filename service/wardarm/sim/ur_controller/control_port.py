@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.connection import Connection, Service
-from wardarm.sim.ur_controller.modes import RobotMode
+from wardarm.sim.ur_controller.faults import INJECTIONS, Faults, on
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 PORT = 30100
 Command = Callable[..., Any]
-_ON = {"on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
-
-
-def _on(word: Any) -> bool:
-    key = str(word).lower()
-    if key not in _ON:
-        raise ValueError(f"{word!r}: say on or off")
-    return _ON[key]
+_LINE_MAX = 1 << 20  # bytes without a newline
 
 
 class ControlPort(Service):
@@ -40,29 +33,33 @@ class ControlPort(Service):
     ) -> None:
         super().__init__(port)
         self.server, self.controller = server, controller
+        self.faults = Faults(server, controller)
+        self.scheduled: list[tuple[float, list[str]]] = []
         self.commands: dict[str, Command] = {
             "inject": self.inject, "state": self.state, "log": self.log, "pwm": self.pwm, "digital": self.digital,
             "slider": self.slider, "place": self.place, "remote": self.remote, "variables": self.variables,
-            "help": self.help, **commands,
+            "help": self.help, "analog": self.analog, "injections": self.injections, "at": self.at, **commands,
         }  # fmt: skip
 
     def received(self, link: Connection) -> None:
         for line in link.lines():
             if line.strip():
                 link.send(json.dumps(self.answer(line), default=str).encode() + b"\n")
+        if len(link.buffer) > _LINE_MAX:
+            link.close()
 
     def answer(self, line: str) -> dict[str, Any]:
         try:
             if line.lstrip().startswith("{"):
                 request = json.loads(line)
-                name, args = request["command"], request.get("args", [])
+                name, args = str(request["command"]), request.get("args", [])
             else:
                 name, *args = shlex.split(line)
             command = self.commands.get(name)
             if command is None:
                 raise ValueError(f"no command {name!r}; there are {', '.join(sorted(self.commands))}")
             result = command(*args)
-        except (ValueError, TypeError, KeyError, IndexError) as e:
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as e:
             return {"error": f"{type(e).__name__}: {e}"}
         return result if isinstance(result, dict) else {"ok": True, "result": result}
 
@@ -89,16 +86,16 @@ class ControlPort(Service):
         return {"variables": program.variables() if program is not None else {}}
 
     def pwm(
-        self, pin: Any, on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
+        self, pin: Any, is_on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
     ) -> dict[str, Any]:
         stamp = None if t_ns is None else int(t_ns)
-        news = self.controller.pwm(int(pin), _on(on), stamp, float(frequency_hz), float(duty_percent))
+        news = self.controller.pwm(int(pin), on(is_on), stamp, float(frequency_hz), float(duty_percent))
         return {"ok": True, "news": news, "cycle": self.controller.cycle}
 
-    def digital(self, pin: Any, on: Any) -> None:
+    def digital(self, pin: Any, is_on: Any) -> None:
         c, pin = self.controller, int(pin)
         c.lines.pop(pin, None)
-        c.digital_in = c.digital_in & ~(1 << pin) | int(_on(on)) << pin
+        c.digital_in = c.digital_in & ~(1 << pin) | int(on(is_on)) << pin
 
     def slider(self, fraction: Any) -> None:
         value = float(fraction)
@@ -113,44 +110,32 @@ class ControlPort(Service):
         c.stop_program()
         c.move_by_hand([float(v) - now for v, now in zip(q, c.state.q, strict=True)])
 
-    def remote(self, on: Any) -> None:
-        self.controller.remote = _on(on)
+    def remote(self, is_on: Any) -> None:
+        self.controller.remote = on(is_on)
+
+    def analog(self, pin: Any, value: Any) -> None:
+        """Analog inputs 0 and 1 of the control box (V), 2 and 3 of the tool."""
+        number = int(pin)
+        if number not in range(4):
+            raise ValueError(f"analog {pin}: there are 0, 1 (control box), 2 and 3 (tool)")
+        inputs = self.controller.analog_in if number < 2 else self.controller.tool_analog_in
+        inputs[number % 2] = float(value)
 
     def inject(self, what: str, *args: Any) -> None:
-        c = self.controller
-        safety, now_s = c.safety, c.time_s
-        match what:
-            case "protective":
-                safety.protective_stop(now_s, " ".join(str(a) for a in args) or "injected")
-            case "safeguard":
-                safety.safeguard(_on(args[0]), now_s)
-            case "safeguard_reset":
-                if not safety.safeguard_reset(now_s):
-                    raise ValueError(f"nothing to reset: safety is {safety.mode.name}")
-            case "safeguard_needs_reset":
-                safety.safeguard_needs_reset = _on(args[0])
-            case "estop":
-                safety.emergency_stop(_on(args[0]), now_s)
-            case "system_estop":
-                safety.emergency_stop(_on(args[0]), now_s, system=True)
-            case "violation" | "fault":
-                safety.violation(now_s, " ".join(str(a) for a in args) or "injected", fault=what == "fault")
-            case "reduced":
-                safety.reduced(_on(args[0]), now_s)
-            case "power":
-                safety.robot_mode = RobotMode.RUNNING if _on(args[0]) else RobotMode.POWER_OFF
-            case "jog":
-                offsets = [float(a) for a in args] + [0.0] * (6 - len(args))
-                c.move_by_hand(offsets[:6])
-            case "drop":
-                self.server.drop(str(args[0]))
-            case "refuse":
-                self.server.refuse(str(args[0]), _on(args[1]))
-            case "freeze":
-                self.server.freeze_s = float(args[0])
-            case _:
-                raise ValueError(
-                    f"no injection {what!r}; there are protective, safeguard, safeguard_reset, safeguard_needs_reset, "
-                    "estop, system_estop, violation, fault, reduced, power, jog, drop, refuse, freeze"
-                )
-        c.note(f"injected {what} {' '.join(str(a) for a in args)}".rstrip())
+        self.faults.inject(what, *args)
+
+    def injections(self) -> dict[str, Any]:
+        """What `inject` can do."""
+        return {"injections": {name: f"{words}: {text}".lstrip(": ") for name, (words, text) in INJECTIONS.items()}}
+
+    def at(self, time_s: Any, *words: Any) -> None:
+        """`at 2.5 inject estop on`: that command, at that controller time."""
+        self.scheduled.append((float(time_s), [str(w) for w in words]))
+        self.scheduled.sort(key=lambda s: s[0])
+
+    def publish(self) -> None:
+        while self.scheduled and self.scheduled[0][0] <= self.controller.time_s:
+            _, words = self.scheduled.pop(0)
+            answer = self.answer(shlex.join(words))
+            if "error" in answer:
+                self.controller.note(f"at: {' '.join(words)}: {answer['error']}")

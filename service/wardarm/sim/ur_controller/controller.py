@@ -7,17 +7,23 @@ joint targets to the plant; everything RTDE publishes, as attributes. Knows noth
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from wardarm.sim.plant import Plant
 from wardarm.sim.ur_controller.functions import FunctionTable
+from wardarm.sim.ur_controller.interpreter import Interpreter
 from wardarm.sim.ur_controller.kinematics import DhParameters, Frame, Kinematics, from_pose, product, to_pose
+from wardarm.sim.ur_controller.links import Dial, TcpLink
 from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode, Runtime, SafetyMode, safety_status_bits
+from wardarm.sim.ur_controller.path_offset import PathOffset
 from wardarm.sim.ur_controller.program_slot import ProgramSlot
-from wardarm.sim.ur_controller.pulses import Encoder, PulseInput
+from wardarm.sim.ur_controller.pulses import QUADRATURE, Encoder, PulseInput
 from wardarm.sim.ur_controller.safety import (
     BRAKE_CATEGORY_0,
     BRAKE_CATEGORY_1,
@@ -35,12 +41,19 @@ SERIAL = "20265500001"
 
 
 class Controller:
-    """A UR5e's controller. `dh` and `tcp` (m, rotation vector) describe the arm; `version` is what it says it runs."""
+    """A UR5e's controller. `dh` and `tcp` (m, rotation vector) describe the arm; `version` is what it says it runs.
+
+    `dial` is how scripts reach other machines, `seed` feeds `random()`. `compile_inline`: programs are compiled where
+    they are submitted, for a caller that has no clock to keep.
+    """
 
     def __init__(
         self, plant: Plant, dh: DhParameters | None = None, tcp: Sequence[float] = (0.0,) * 6,
         version: Sequence[int] = DEFAULT_VERSION, q: Sequence[float] = ELBOW_UP, serial: str = SERIAL,
+        *, dial: Dial = TcpLink, seed: int = 0, compile_inline: bool = False,
     ) -> None:  # fmt: skip
+        self.dial = dial
+        self.random = random.Random(seed)
         self.plant = plant
         self.kinematics = Kinematics(dh or DhParameters())
         self.tcp_offset: list[float] = [float(v) for v in tcp]
@@ -52,6 +65,10 @@ class Controller:
         self.clock_ns = time.monotonic_ns()
         self.remote = True
         self.log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
+        self.listeners: list[Callable[[str], None]] = []
+        """Hear every line of the log as it comes (the primary port)."""
+        self.calibration_checksum: tuple[int, ...] = (0,) * 6
+        self.force_bias: list[float] = [0.0] * 6  # injected: what the wrist's force sensor reads too much
         self.slider = 1.0
         self.slider_now = 1.0
         self.payload_kg = 0.0
@@ -62,6 +79,24 @@ class Controller:
         self.digital_in = self.digital_out = 0
         self.analog_out = [0.0, 0.0]
         self.tool_out = 0
+        self.analog_in = [0.0, 0.0]
+        self.tool_analog_in = [0.0, 0.0]
+        self.tool_voltage = 0
+        self.flags = 0
+        self.port_bits: dict[int, bool] = {}
+        self.port_registers: dict[int, int] = {}
+        self.payload_inertia: list[float] = [0.0] * 6
+        self.gravity = [0.0, 0.0, 9.82]
+        self.base_acceleration = [0.0, 0.0, 0.0]
+        self.freedrive = False
+        self.popup_open = False
+        self.programs: Path | None = None
+        """Folder of the programs that the dashboard can load; `loaded` names the one that is."""
+        self.loaded = ""
+        self._loaded_source = ""
+        self._installation = (list(self.tcp_offset), 0.0, [0.0] * 3)
+        self.deviation_warning = math.inf
+        self.past_q: deque[Sequence[float]] = deque(maxlen=1000)
         self.external_force: list[float] = [0.0] * 6
         self.lines: dict[int, PulseInput] = {}
         self.encoders: dict[int, Encoder] = {}
@@ -69,8 +104,11 @@ class Controller:
         self.written_s: dict[str, float] = {}
         self.safety = Safety(self._stopped, self._cleared)
         self.servo = Servo(q)
+        self.path_offset = PathOffset(self.kinematics)
+        self.path_offset.tool = self.tcp
         self.state = plant.reset(q)
-        self.slot = ProgramSlot(self._functions, self.note)
+        self.interpreter = Interpreter()
+        self.slot = ProgramSlot(self._functions, self.note, compile_inline)
         self._resume_after_safeguard = False
         self._frames: dict[str, Frame] = {}
         self._tool_at: tuple[float, float, float] | None = None
@@ -119,10 +157,23 @@ class Controller:
 
     @property
     def status_bits(self) -> int:
-        return int(self.safety.robot_mode is RobotMode.RUNNING) | int(self.slot.runtime is Runtime.PLAYING) << 1
+        return int(self.safety.robot_mode >= RobotMode.IDLE) | int(self.slot.runtime is Runtime.PLAYING) << 1
+
+    @property
+    def elbow_position(self) -> tuple[float, float, float]:
+        """The elbow's centre in the base frame, m; as of the two first joints' lengths, without calibration angles."""
+        dh, (q0, q1) = self.kinematics.dh, self.state.q[:2]
+        out = dh.a[1] * math.cos(q1)
+        return out * math.cos(q0), out * math.sin(q0), dh.d[0] + dh.a[1] * math.sin(q1)
+
+    def encoder_ticks(self, index: int) -> int:
+        encoder = self.encoders.get(index)
+        return 0 if encoder is None else (encoder.ticks + 2**31) % 2**32 - 2**31
 
     def note(self, text: str) -> None:
         self.log.append((self.cycle, text))
+        for listener in self.listeners:
+            listener(text)
 
     # --- one cycle
     def tick(self, now_ns: int | None = None) -> None:
@@ -147,7 +198,14 @@ class Controller:
         elif any(servo.qd):
             servo.step(1.0)  # still braking
         self.state = self.plant.step(servo.q, servo.qd)
+        if any(self.force_bias):
+            force = tuple(f + b for f, b in zip(self.state.tcp_force, self.force_bias, strict=True))
+            self.state = replace(self.state, tcp_force=force)
+        self.past_q.append(self.state.q)
         self._frames.clear()
+        if servo.fault:
+            self.safety.protective_stop(now_s, servo.fault)
+            servo.fault = ""
         if any(servo.qd):
             self._check_speed()
         else:
@@ -175,6 +233,8 @@ class Controller:
         if not self.safety.may_move:
             return
         limits = self.limits
+        if not self._check_positions():
+            return
         for joint, speed in enumerate(self.servo.qd):
             if abs(speed) > limits.joint_rad_s:
                 text = f"joint {joint} at {math.degrees(speed):.0f} deg/s, limit {math.degrees(limits.joint_rad_s):.0f}"
@@ -188,6 +248,24 @@ class Controller:
             most = limits.reduced_tcp_m_s if self.safety.mode is SafetyMode.REDUCED else limits.tcp_m_s
             if speed > most:
                 self.safety.protective_stop(self.time_s, f"TCP at {speed:.2f} m/s, limit {most:.2f}")
+
+    def _check_positions(self) -> bool:
+        """Targets within the joints' range, joints close to their targets. A target that comes back is no violation."""
+        limits, servo = self.limits, self.servo
+        off = 0.0
+        for joint, (target, actual, speed) in enumerate(zip(servo.q, self.state.q, servo.qd, strict=True)):
+            if abs(target) > limits.joint_rad and target * speed > 0:
+                text = f"joint {joint} at {math.degrees(target):.1f} deg, limit {math.degrees(limits.joint_rad):.0f}"
+                self.safety.protective_stop(self.time_s, text)
+                return False
+            off = max(off, abs(target - actual))
+        if off > limits.deviation_rad:
+            text = f"a joint is {math.degrees(off):.0f} deg from its target, limit {math.degrees(limits.deviation_rad):.0f}"
+            self.safety.protective_stop(self.time_s, text)
+            return False
+        if off > limits.deviation_rad * self.deviation_warning:
+            self.note(f"position deviation: a joint is {math.degrees(off):.1f} deg from its target")
+        return True
 
     # --- programs
     def submit(self, source: str) -> None:
@@ -208,7 +286,36 @@ class Controller:
         self.watchdogs.clear()
 
     def play(self) -> bool:
-        return self.safety.may_move and self.slot.resume()
+        """Goes on with a paused program, or starts the one that is loaded."""
+        if not self.safety.may_move:
+            return False
+        if self.slot.resume():
+            return True
+        if not self._loaded_source or self.slot.program is not None or self.safety.robot_mode is not RobotMode.RUNNING:
+            return False
+        self.slot.submit(self._loaded_source)
+        return True
+
+    def load(self, name: str) -> None:
+        """A program of the folder `programs`: `NAME.urp` and `NAME` mean NAME.script. Raises OSError."""
+        if self.programs is None:
+            raise FileNotFoundError(name)
+        path = (self.programs / name.removeprefix("/programs/")).with_suffix(".script").resolve()
+        if not path.is_relative_to(self.programs.resolve()):
+            raise FileNotFoundError(name)
+        self._loaded_source = path.read_text("utf-8", "replace")
+        self.loaded = name.removeprefix("/programs/")
+        self.stop_program()
+
+    def set_installation(self, tcp: Sequence[float], payload_kg: float, cog_m: Sequence[float]) -> None:
+        """What `load installation` and the start give: TCP (m, rotation vector), payload and its centre of gravity."""
+        self._installation = (list(tcp), payload_kg, list(cog_m))
+        self.load_installation()
+
+    def load_installation(self) -> None:
+        tcp, self.payload_kg, cog = self._installation
+        self.payload_cog = list(cog)
+        self.set_tcp(tcp)
 
     def pause(self) -> bool:
         return self.slot.pause()
@@ -244,8 +351,10 @@ class Controller:
         at_s = self.time_s if t_ns is None else self.time_s + (t_ns - self.clock_ns) * 1e-9
         return line.change(on, at_s, changed_ns, frequency_hz, duty_percent)
 
-    def encoder(self, index: int, decoder: int, pin: int) -> None:
-        self.encoders[index] = Encoder(self.lines.setdefault(pin, PulseInput()), decoder)
+    def encoder(self, index: int, decoder: int, pin: int, pin_b: int = 0) -> None:
+        """Decoder `index` on input `pin` (A); a quadrature decoder also takes `pin_b` (B)."""
+        other = self.lines.setdefault(pin_b, PulseInput()) if decoder == QUADRATURE else None
+        self.encoders[index] = Encoder(self.lines.setdefault(pin, PulseInput()), decoder, other=other)
 
     def move_by_hand(self, offsets_rad: Sequence[float]) -> None:
         """Joints pushed while nothing drives them: target and actual position change together."""
@@ -256,13 +365,17 @@ class Controller:
 
     def set_tcp(self, pose: Sequence[float]) -> None:
         self.tcp_offset = [float(v) for v in pose]
-        self.tcp = from_pose(pose)
+        self.tcp = self.path_offset.tool = from_pose(pose)
         self._frames.clear()
         self._tool_at = None
 
     def _functions(self) -> tuple[Mapping[str, Any], Any]:
         table = FunctionTable(self)
         return table.functions, table.attach
+
+    def functions(self) -> Mapping[str, Any]:
+        """What scripts may call, at this version."""
+        return self._functions()[0]
 
     def close(self) -> None:
         self.slot.close()

@@ -1,24 +1,31 @@
 """The dashboard server on port 29999: one command a line, one answer a line.
 
-Strings: universal-robots.com, "Dashboard server e-Series, port 29999". ur_rtde compares them letter by letter.
+Strings: universal-robots.com, "Dashboard server e-Series, port 29999". ur_rtde and Universal Robots' own client compare
+them letter by letter. Every command of that page has been there since 5.8, so 5.11 to 5.21 do not differ.
 """
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wardarm.sim.ur_controller.connection import Connection, Service
-from wardarm.sim.ur_controller.modes import Runtime, SafetyMode
+from wardarm.sim.ur_controller.modes import Runtime
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
 PORT = 29999
-_SAFETY_WORD = {SafetyMode.SAFEGUARD_STOP: "SAFEGUARD_STOP"}
+_LINE_MAX = 65536  # bytes without a newline, ours; a client that sends more is no dashboard client
 # The commands that change something need remote control on an e-Series robot.
-_REMOTE_ONLY = frozenset(
-    {"play", "pause", "stop", "power on", "power off", "brake release", "unlock protective stop", "restart safety"}
-)
+_REMOTE_ONLY = (
+    "play", "pause", "stop", "power on", "power off", "brake release", "unlock protective stop", "restart safety", "load",
+    "load installation", "shutdown", "set operational mode",
+)  # fmt: skip
+_STATES = {
+    Runtime.PLAYING: "PLAYING", Runtime.RESUMING: "PLAYING", Runtime.PAUSING: "PAUSED", Runtime.PAUSED: "PAUSED",
+}  # fmt: skip
 
 
 class Dashboard(Service):
@@ -26,6 +33,45 @@ class Dashboard(Service):
         super().__init__(port)
         self.controller = controller
         self.role = "none"
+        self.operational_mode = "NONE"
+        self._commands: dict[str, Callable[[str], str]] = {
+            "play": lambda _: self._done("play", "Starting program", self.controller.play()),
+            "pause": lambda _: self._done("pause", "Pausing program", self.controller.pause()),
+            "stop": self._stop,
+            "load": self._load,
+            "load installation": self._load_installation,
+            "get loaded program": lambda _: self._loaded(),
+            "running": lambda _: f"Program running: {str(self._state() == 'PLAYING').lower()}",
+            "programstate": lambda _: f"{self._state()} {self._program()}".rstrip(),
+            "isprogramsaved": lambda _: f"true {self._program() or '<unnamed>'}",
+            "robotmode": lambda _: f"Robotmode: {self.controller.safety.robot_mode.name}",
+            "safetymode": lambda _: f"Safetymode: {self.controller.safety.mode.name}",
+            "safetystatus": lambda _: f"Safetystatus: {self.controller.safety.mode.name}",
+            "power on": self._power_on,
+            "power off": self._power_off,
+            "brake release": self._brake_release,
+            "unlock protective stop": lambda _: self.controller.safety.unlock_protective_stop(self.controller.time_s),
+            "restart safety": self._restart_safety,
+            "popup": self._popup,
+            "close popup": self._close_popup,
+            "close safety popup": lambda _: "closing safety popup",
+            "addtolog": self._add_to_log,
+            "polyscopeversion": lambda _: "URSoftware {}.{}.{}.{} (Jan 01 2025)".format(*self.controller.version),
+            "version": lambda _: "{}.{}.{}.{}".format(*self.controller.version),
+            "get serial number": lambda _: self.controller.serial,
+            "get robot model": lambda _: "UR5",
+            "is in remote control": lambda _: str(self.controller.remote).lower(),
+            "get operational mode": lambda _: self.operational_mode,
+            "set operational mode": self._set_operational_mode,
+            "clear operational mode": self._clear_operational_mode,
+            "getuserrole": lambda _: self.role.upper(),
+            "get user role": lambda _: self.role.upper(),
+            "setuserrole": self._set_user_role,
+            "generate flight report": self._flight_report,
+            "generate support file": self._support_file,
+            "savelog": lambda _: "Log saved to disk",
+            "help": lambda _: f"Available commands: {', '.join(sorted(self._commands))}, quit, shutdown",
+        }
 
     def opened(self, link: Connection) -> None:
         link.send(b"Connected: Universal Robots Dashboard Server\n")
@@ -33,98 +79,126 @@ class Dashboard(Service):
     def received(self, link: Connection) -> None:
         for line in link.lines():
             command = line.strip()
-            if command.lower() in ("quit", "shutdown"):
-                link.send(b"Disconnected\n" if command.lower() == "quit" else b"Shutting down\n")
+            key = command.lower()
+            if key == "quit":
+                link.send(b"Disconnected\n")
                 link.close()
                 return
             link.send(self.answer(command).encode() + b"\n")
+            if key == "shutdown" and self.controller.remote:
+                self.controller.stop_program()
+                self.controller.safety.power_off()
+                link.close()
+                return
+        if len(link.buffer) > _LINE_MAX:
+            self.controller.note(f"dashboard: {len(link.buffer)} bytes without a newline, connection closed")
+            link.close()
 
     def answer(self, command: str) -> str:
         """The answer to one command, without the newline."""
-        key = " ".join(command.split()).lower()
-        c = self.controller
-        if key in _REMOTE_ONLY and not c.remote:
-            return f"Command is not allowed due to safety reasons. Please switch to remote control: {command}"
-        match key:
-            case "play":
-                return "Starting program" if c.play() else "Failed to execute: play"
-            case "pause":
-                return "Pausing program" if c.pause() else "Failed to execute: pause"
-            case "stop":
-                return "Stopped" if c.stop_program() or c.slot.runtime is Runtime.STOPPED else "Failed to execute: stop"
-            case "power on":
-                c.safety.power_on(c.time_s)
-                return "Powering on"
-            case "power off":
-                c.stop_program()
-                c.safety.power_off()
-                return "Powering off"
-            case "brake release":
-                c.safety.brake_release(c.time_s)
-                return "Brake releasing"
-            case "unlock protective stop":
-                return c.safety.unlock_protective_stop(c.time_s)
-            case "restart safety":
-                c.stop_program()
-                return c.safety.restart(c.time_s)
-            case "close popup":
-                return "closing popup"
-            case "close safety popup":
-                return "closing safety popup"
-        return self._question(key, command)
+        words = command.split()
+        key = " ".join(words).lower()
+        if key == "shutdown" and self.controller.remote:
+            return "Shutting down"
+        for count in range(min(4, len(words)), 0, -1):  # the longest command that it begins with
+            name = " ".join(words[:count]).lower()
+            if name in _REMOTE_ONLY and not self.controller.remote:
+                return f"Command is not allowed due to safety reasons. Please switch to remote control: {command}"
+            if name in self._commands:
+                return self._commands[name](command.strip().split(None, count)[count] if len(words) > count else "")
+        return f'could not understand: "{command[:200]}"'
 
-    def _question(self, key: str, command: str) -> str:
-        c = self.controller
-        program = c.slot.name or "<unnamed>"
-        match key:
-            case "running":
-                return f"Program running: {'true' if c.slot.runtime is Runtime.PLAYING else 'false'}"
-            case "robotmode":
-                return f"Robotmode: {c.safety.robot_mode.name}"
-            case "safetymode":
-                return f"Safetymode: {c.safety.mode.name}"
-            case "safetystatus":
-                return f"Safetystatus: {c.safety.mode.name}"
-            case "programstate":
-                state = {Runtime.PLAYING: "PLAYING", Runtime.RESUMING: "PLAYING", Runtime.PAUSED: "PAUSED"}
-                return f"{state.get(c.slot.runtime, 'PAUSED' if c.slot.runtime is Runtime.PAUSING else 'STOPPED')} {program}"
-            case "polyscopeversion":
-                return "URSoftware {}.{}.{}.{} (Jan 01 2025)".format(*c.version)
-            case "version":
-                return "{}.{}.{}.{}".format(*c.version)
-            case "get serial number":
-                return c.serial
-            case "get robot model":
-                return "UR5"
-            case "is in remote control":
-                return "true" if c.remote else "false"
-            case "get operational mode":
-                return "NONE"
-            case "get loaded program":
-                return "No program loaded"
-            case "isprogramsaved":
-                return f"true {program}"
-            case "get user role":
-                return self.role.upper()
-            case "help":
-                return "see the dashboard server manual"
-        return self._with_argument(key, command)
+    # --- programs
+    @staticmethod
+    def _done(name: str, good: str, done: bool) -> str:
+        return good if done else f"Failed to execute: {name}"
 
-    def _with_argument(self, key: str, command: str) -> str:
-        word, _, rest = " ".join(command.split()).partition(" ")
-        if key.startswith("popup"):
-            self.controller.note(f"popup: {rest}")
-            return "showing popup"
-        if key.startswith("addtolog"):
-            self.controller.note(f"dashboard: {rest}")
-            return "Added log message"
-        if key.startswith("setuserrole"):
-            self.role = rest
-            return f"Setting user role: {rest}"
-        if key.startswith("load installation"):
-            return f"File not found: {rest.partition(' ')[2]}"
-        if word.lower() == "load":
-            return f"File not found: {rest}"
-        if key.startswith(("set operational mode", "clear operational mode")):
-            return f"Operational mode: {rest}"
-        return f'could not understand: "{command}"'
+    def _state(self) -> str:
+        return _STATES.get(self.controller.slot.runtime, "STOPPED")
+
+    def _program(self) -> str:
+        return self.controller.loaded or self.controller.slot.name
+
+    def _stop(self, _: str) -> str:
+        c = self.controller
+        return self._done("stop", "Stopped", c.stop_program() or c.slot.runtime is Runtime.STOPPED)
+
+    def _load(self, name: str) -> str:
+        """`NAME.urp` loads NAME.script, which PolyScope saves beside every program, from the folder `--programs`."""
+        if not name:
+            return 'could not understand: "load"'
+        try:
+            self.controller.load(name)
+        except FileNotFoundError:
+            return f"File not found: {name}"
+        except OSError as e:
+            return f"Error while loading program: {name} ({e.strerror})"
+        return f"Loading program: {name}"
+
+    def _loaded(self) -> str:
+        c = self.controller
+        return f"Loaded program: /programs/{c.loaded}" if c.loaded else "No program loaded"
+
+    def _load_installation(self, name: str) -> str:
+        if name not in ("default", "default.installation"):
+            return f"File not found: {name}"
+        self.controller.load_installation()
+        return f"Loading installation: {name}"
+
+    # --- power and safety
+    def _power_on(self, _: str) -> str:
+        self.controller.safety.power_on(self.controller.time_s)
+        return "Powering on"
+
+    def _power_off(self, _: str) -> str:
+        self.controller.stop_program()
+        self.controller.safety.power_off()
+        return "Powering off"
+
+    def _brake_release(self, _: str) -> str:
+        self.controller.safety.brake_release(self.controller.time_s)
+        return "Brake releasing"
+
+    def _restart_safety(self, _: str) -> str:
+        self.controller.stop_program()
+        return self.controller.safety.restart(self.controller.time_s)
+
+    # --- what an operator sees
+    def _popup(self, text: str) -> str:
+        self.controller.popup_open = True
+        self.controller.note(f"popup Dashboard: {text}")
+        return "showing popup"
+
+    def _close_popup(self, _: str) -> str:
+        self.controller.popup_open = False
+        return "closing popup"
+
+    def _add_to_log(self, text: str) -> str:
+        if not text:
+            return "No log message to add"
+        self.controller.note(f"dashboard: {text}")
+        return "Added log message"
+
+    def _set_operational_mode(self, mode: str) -> str:
+        if mode.upper() not in ("MANUAL", "AUTOMATIC"):
+            return f"Failed setting operational mode: {mode}"
+        self.operational_mode = mode.upper()
+        return f"Operational mode {self.operational_mode} is set"
+
+    def _clear_operational_mode(self, _: str) -> str:
+        was, self.operational_mode = self.operational_mode, "NONE"
+        return f"No longer controlling the operational mode. Current operational mode: '{was}'."
+
+    def _set_user_role(self, role: str) -> str:
+        if role.lower() not in ("programmer", "operator", "none", "locked", "restricted"):
+            return f"Failed setting user role: {role}"
+        self.role = role.lower()
+        return f"Setting user role: {role}"
+
+    def _flight_report(self, kind: str) -> str:
+        if kind.lower() not in ("", "controller", "software", "system"):
+            return f"Error generating flight report: unknown type {kind}"
+        return f"Flight Report generated with id: {uuid.uuid4()}"
+
+    def _support_file(self, folder: str) -> str:
+        return f"Completed successfully: {folder.rstrip('/') or '/programs'}/ursupport_{self.controller.serial}.zip"

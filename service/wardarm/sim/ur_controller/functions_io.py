@@ -1,13 +1,13 @@
-"""Script functions for registers, inputs and outputs, encoders, payload, messages and safety."""
+"""Script functions for registers, inputs, outputs, flags and encoders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
 from typing import TYPE_CHECKING, Any
 
-from wardarm.sim.ur_controller.kinematics import from_pose
-from wardarm.sim.ur_controller.modes import RobotMode, SafetyMode
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, to_text
+from wardarm.sim.ur_controller.pulses import QUADRATURE, Encoder
+from wardarm.sim.ur_controller.rtde_fields import FORMATS, OUTPUTS, output_packer
+from wardarm.sim.urscript import Program, ScriptError, UrList, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -110,148 +110,112 @@ class IoFunctions:
     def get_digital_out(self, n: int) -> bool:
         return bool(self._c.digital_out >> _bit(n, 18, "digital output") & 1)
 
+    def get_configurable_digital_out(self, n: int) -> bool:
+        return bool(self._c.digital_out >> 8 + _bit(n, 8, "configurable digital output") & 1)
+
+    def get_tool_digital_out(self, n: int) -> bool:
+        return bool(self._c.digital_out >> 16 + _bit(n, 2, "tool digital output") & 1)
+
     def set_standard_analog_out(self, n: int, f: float) -> None:
+        self.set_analog_out(n, f)
+
+    def set_analog_out(self, n: int, f: float) -> None:
+        if not 0 <= f <= 1:
+            raise ScriptError(f"analog output {n}: level {f} is outside [0, 1]")
         self._c.analog_out[_bit(n, 2, "analog output")] = float(f)
 
+    def get_standard_analog_out(self, n: int) -> float:
+        return float(self._c.analog_out[_bit(n, 2, "analog output")])
+
+    def get_analog_out(self, n: int) -> float:
+        return self.get_standard_analog_out(n)
+
     def get_standard_analog_in(self, n: int) -> float:
-        _bit(n, 2, "analog input")
-        return 0.0
+        return float(self._c.analog_in[_bit(n, 2, "analog input")])
+
+    def get_tool_analog_in(self, n: int) -> float:
+        return float(self._c.tool_analog_in[_bit(n, 2, "tool analog input")])
+
+    def get_analog_in(self, n: int) -> float:
+        """Deprecated: 0 and 1 are the standard inputs, 2 and 3 the tool's."""
+        _bit(n, 4, "analog input")
+        return self.get_standard_analog_in(n) if n < 2 else self.get_tool_analog_in(n - 2)
+
+    def set_tool_voltage(self, voltage: int) -> None:
+        if voltage not in (0, 12, 24):
+            raise ScriptError(f"set_tool_voltage: {voltage} V, expected 0, 12 or 24")
+        self._c.tool_voltage = voltage
+
+    # --- flags and ports: memory that programs (and Modbus clients of a real controller) share
+    def set_flag(self, n: int, b: bool) -> None:
+        bit = 1 << _bit(n, 32, "flag")
+        self._c.flags = self._c.flags & ~bit | (bit if b else 0)
+
+    def get_flag(self, n: int) -> bool:
+        return bool(self._c.flags >> _bit(n, 32, "flag") & 1)
+
+    def write_port_bit(self, address: int, value: bool) -> None:
+        self._c.port_bits[_bit(address, 65536, "port bit")] = bool(value)
+
+    def read_port_bit(self, address: int) -> bool:
+        return self._c.port_bits.get(_bit(address, 65536, "port bit"), False)
+
+    def write_port_register(self, address: int, value: int) -> None:
+        if not -32768 <= value <= 65535:
+            raise ScriptError(f"write_port_register: {value} is no 16-bit number")
+        self._c.port_registers[_bit(address, 65536, "port register")] = value
+
+    def read_port_register(self, address: int) -> int:
+        return self._c.port_registers.get(_bit(address, 65536, "port register"), 0)
+
+    def get_rtde_value(self, key: str) -> Any:
+        """An RTDE output field."""
+        if key not in OUTPUTS:
+            raise ScriptError(f"get_rtde_value: no output field {key!r}")
+        kind = OUTPUTS[key][0]
+        packet = output_packer([str(key)], None)(self._c)
+        values = struct.unpack(">" + FORMATS[kind], packet[3:])  # after size and type
+        return UrList(values) if kind.startswith("VECTOR") else values[0]
 
     # --- encoders
     def encoder_enable_pulse_decode(self, encoder_index: int, decoder_type: int, A: int, B: int = 0) -> None:
         _bit(encoder_index, 2, "encoder")
         _bit(decoder_type, 5, "decoder type")
-        self._c.encoder(encoder_index, decoder_type, A)
+        if decoder_type:
+            for pin in (A, B) if decoder_type == QUADRATURE else (A,):
+                if pin not in range(8, 12):
+                    raise ScriptError(f"encoder_enable_pulse_decode: input {pin}, expected 8 to 11")
+        self._c.encoder(encoder_index, decoder_type, A, B)
 
-    def encoder_get_tick_count(self, encoder_index: int) -> int:
-        encoder = self._c.encoders.get(_bit(encoder_index, 2, "encoder"))
+    def encoder_enable_set_tick_count(self, encoder_index: int, range_id: int) -> None:
+        """Ticks that the program itself brings."""
+        self._c.encoders[_bit(encoder_index, 2, "encoder")] = Encoder(None, 0, _bit(range_id, 5, "range"))
+
+    def _encoder(self, index: int) -> Encoder:
+        encoder = self._c.encoders.get(_bit(index, 2, "encoder"))
         if encoder is None:
-            raise ScriptError(f"encoder {encoder_index} is not enabled: encoder_enable_pulse_decode comes first")
-        return encoder.ticks
+            raise ScriptError(f"encoder {index} is not enabled: encoder_enable_pulse_decode comes first")
+        return encoder
+
+    def encoder_get_tick_count(self, encoder_index: int, opt: str = "") -> int:
+        return self._encoder(encoder_index).ticks
 
     def encoder_set_tick_count(self, encoder_index: int, count: int) -> None:
-        encoder = self._c.encoders.get(_bit(encoder_index, 2, "encoder"))
-        if encoder is None:
-            raise ScriptError(f"encoder {encoder_index} is not enabled: encoder_enable_pulse_decode comes first")
-        encoder.set(count)
+        self._encoder(encoder_index).set(count)
 
     def encoder_unwind_delta_tick_count(self, encoder_index: int, delta_tick_count: int) -> int:
-        """The shorter way round a 32-bit counter."""
-        return (delta_tick_count + (1 << 31)) % (1 << 32) - (1 << 31)
+        """The shorter way round the encoder's range."""
+        return self._encoder(encoder_index).unwind(delta_tick_count)
 
-    # --- payload and tool
-    def set_payload(self, m: float, cog: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
-        if not 0 <= m <= 5.0:
-            raise ScriptError(f"set_payload: {m} kg is outside the UR5e's 0 to 5 kg")
-        self._c.payload_kg, self._c.payload_cog = float(m), [float(v) for v in cog]
+    def conveyor_pulse_decode(self, type: int, A: int, B: int = 0) -> None:
+        """Deprecated: encoder 0 on digital inputs 0 to 3."""
+        _bit(type, 5, "decoder type")
+        self._c.encoder(0, type, _bit(A, 4, "encoder input"), _bit(B, 4, "encoder input"))
 
-    def set_target_payload(
-        self, m: float, cog: Sequence[float] = (0.0, 0.0, 0.0), inertia: Any = None, transition_time: float = 0
-    ) -> None:
-        self.set_payload(m, cog)
+    def get_conveyor_tick_count(self) -> int:
+        return self._encoder(0).ticks
 
-    def set_payload_mass(self, m: float) -> None:
-        self.set_payload(m, self._c.payload_cog)
-
-    def set_payload_cog(self, CoG: Sequence[float]) -> None:
-        self.set_payload(self._c.payload_kg, CoG)
-
-    def get_target_payload(self) -> float:
-        return self._c.payload_kg
-
-    def get_target_payload_cog(self) -> UrList:
-        return UrList(self._c.payload_cog)
-
-    def get_target_payload_inertia(self) -> UrList:
-        return UrList([0.0] * 6)
-
-    def set_tcp(self, pose: Sequence[float], tcp_name: str = "") -> None:
-        from_pose(pose)
-        self._c.set_tcp(pose)
-
-    def get_tcp_offset(self) -> Pose:
-        return Pose(self._c.tcp_offset)
-
-    def set_gravity(self, d: Any) -> None:
-        pass
-
-    # --- forces: measured by the plant, force control is not simulated
-    def get_tcp_force(self) -> UrList:
-        return UrList(self._c.state.tcp_force)
-
-    def force(self) -> float:
-        return float(sum(v * v for v in self._c.state.tcp_force[:3]) ** 0.5)
-
-    def get_joint_torques(self) -> UrList:
-        return UrList([0.0] * 6)
-
-    def zero_ftsensor(self) -> None:
-        pass
-
-    def enable_external_ft_sensor(
-        self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None
-    ) -> None:
-        pass
-
-    def ft_rtde_input_enable(
-        self, enable: bool, sensor_mass: float = 0.0, sensor_measuring_offset: Any = None, sensor_cog: Any = None
-    ) -> None:
-        pass
-
-    def tool_contact(self, direction: Any = None) -> int:
-        """Cycles since a contact: none is simulated."""
-        return 0
-
-    def get_freedrive_status(self) -> int:
-        return 0
-
-    def force_mode(self, task_frame: Any, selection_vector: Any, wrench: Any, type: int, limits: Any) -> None:
-        self._c.note("force_mode is not simulated: the arm stays position-controlled")
-
-    def end_force_mode(self) -> None:
-        pass
-
-    def force_mode_set_damping(self, damping: float) -> None:
-        pass
-
-    def force_mode_set_gain_scaling(self, scaling: float) -> None:
-        pass
-
-    def freedrive_mode(self, freeAxes: Any = None, feature: Any = None) -> None:
-        self._c.note("freedrive_mode is not simulated")
-
-    def end_freedrive_mode(self) -> None:
-        pass
-
-    def teach_mode(self) -> None:
-        self._c.note("teach_mode is not simulated")
-
-    def end_teach_mode(self) -> None:
-        pass
-
-    # --- messages and modes
-    def textmsg(self, s1: Any, s2: Any = "") -> None:
-        self._c.note("textmsg: " + to_text(s1) + to_text(s2))
-
-    def popup(
-        self, s: Any, title: str = "Popup", warning: bool = False, error: bool = False, blocking: bool = False
-    ) -> None:
-        self._c.note(f"popup {title}: {to_text(s)}")
-
-    def protective_stop(self) -> None:
-        self._c.safety.protective_stop(self._c.time_s, "asked for by the program")
-
-    def powerdown(self) -> None:
-        self._c.safety.power_off()
-
-    def get_robot_mode(self) -> int:
-        return int(self._c.safety.robot_mode)
-
-    def get_safety_mode(self) -> int:
-        return int(self._c.safety.mode)
-
-    def is_robot_power_on(self) -> bool:
-        return self._c.safety.robot_mode is RobotMode.RUNNING
-
-    def is_robot_in_protective_stop(self) -> bool:
-        return self._c.safety.mode is SafetyMode.PROTECTIVE_STOP
+    def set_conveyor_tick_count(self, tick_count: int, absolute_encoder_resolution: int = 0) -> None:
+        if 0 not in self._c.encoders:
+            self.encoder_enable_set_tick_count(0, absolute_encoder_resolution)
+        self._encoder(0).set(tick_count)

@@ -1,122 +1,229 @@
-"""URScript's urmath and string functions: pure, no time, no controller."""
+"""URScript's module urmath: numbers, lists, matrices, poses. Pure, no time, no controller.
+
+Parameters carry the manual's names, because calls may name them.
+"""
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
-from wardarm.sim.ur_controller.kinematics import from_pose, inverse, product, rotation_vector, to_pose
-from wardarm.sim.urscript import Pose, ScriptError, UrList, to_text
+from wardarm.sim.ur_controller.kinematics import Frame, from_pose, inverse, product, rotation_vector, to_pose
+from wardarm.sim.urscript import Pose, ScriptError, UrList, copy
+from wardarm.sim.urscript.values import LIST_MAX
+
+_STILL = (0.0, 0.0, 0.0)
 
 
-def _pose_trans(p_from: Sequence[float], p_from_to: Sequence[float]) -> Pose:
-    return Pose(to_pose(product(from_pose(p_from), from_pose(p_from_to))))
+def acos(f: float) -> float:
+    return math.acos(f)
 
 
-def _pose_add(p_1: Sequence[float], p_2: Sequence[float]) -> Pose:
-    a, b = from_pose(p_1), from_pose(p_2)
-    turned = product((*a[:9], 0.0, 0.0, 0.0), (*b[:9], 0.0, 0.0, 0.0))
-    return Pose([*(x + y for x, y in zip(a[9:], b[9:], strict=True)), *rotation_vector(turned)])
+def asin(f: float) -> float:
+    return math.asin(f)
 
 
-def _pose_sub(p_to: Sequence[float], p_from: Sequence[float]) -> Pose:
-    a, b = from_pose(p_to), from_pose(p_from)
-    turned = product((*a[:9], 0.0, 0.0, 0.0), inverse((*b[:9], 0.0, 0.0, 0.0)))
-    return Pose([*(x - y for x, y in zip(a[9:], b[9:], strict=True)), *rotation_vector(turned)])
+def atan(f: float) -> float:
+    return math.atan(f)
 
 
-def _norm(a: Any) -> float:
+def atan2(x: float, y: float) -> float:
+    return math.atan2(x, y)
+
+
+def cos(f: float) -> float:
+    return math.cos(f)
+
+
+def sin(f: float) -> float:
+    return math.sin(f)
+
+
+def tan(f: float) -> float:
+    return math.tan(f)
+
+
+def sqrt(f: float) -> float:
+    return math.sqrt(f)
+
+
+def ceil(f: float) -> int:
+    return math.ceil(f)
+
+
+def floor(f: float) -> int:
+    return math.floor(f)
+
+
+def d2r(d: float) -> float:
+    return math.radians(d)
+
+
+def r2d(r: float) -> float:
+    return math.degrees(r)
+
+
+def log(b: float, f: float) -> float:
+    if b <= 0 or f <= 0 or b == 1:
+        raise ScriptError(f"log: base {b} of {f} is not defined")
+    return math.log(f, b)
+
+
+def pow(base: float, exponent: float) -> float:
+    """A float, as the manual says; whole results of whole numbers stay whole numbers (ours)."""
+    if (base < 0 and exponent != int(exponent)) or (base == 0 and exponent < 0):
+        raise ScriptError(f"pow: {base} to the power of {exponent} is not defined")
+    value = math.pow(base, exponent)
+    whole = isinstance(base, int) and isinstance(exponent, int) and exponent >= 0 and abs(value) < 2**31
+    return int(value) if whole else value
+
+
+def norm(a: Any) -> Any:
     return math.sqrt(sum(v * v for v in a)) if isinstance(a, list) else abs(a)
 
 
-def _make_list(length: int, initial_value: Any, capacity: int | None = None) -> UrList:
-    if length < 0 or (capacity is not None and capacity < length):
-        raise ScriptError(f"make_list: length {length} does not fit capacity {capacity}")
-    return UrList([initial_value] * length, length if capacity is None else capacity)
+def normalize(v: Sequence[float]) -> UrList:
+    length = math.sqrt(sum(x * x for x in v))
+    if length == 0:
+        raise ScriptError("normalize: all elements are 0")
+    return UrList(x / length for x in v)
 
 
-def _size(v: Any) -> Any:
-    return UrList([len(v), len(v[0])]) if v and isinstance(v[0], list) else len(v)
+def make_list(length: int, initial_value: Any, capacity: int | None = None) -> UrList:
+    most = length if capacity is None else capacity
+    if not 0 <= length <= most <= LIST_MAX:
+        raise ScriptError(f"make_list: length {length} does not fit capacity {most} (at most {LIST_MAX})")
+    if isinstance(initial_value, UrList) and not isinstance(initial_value, Pose):
+        raise ScriptError("make_list: a list of lists is a matrix, and those are not made here")
+    return UrList([copy(initial_value) for _ in range(length)], most)
 
 
-def _binary_list_to_integer(l: Sequence[bool]) -> int:  # noqa: E741  the manual's own name
+def get_list_length(v: Sequence[Any]) -> int:
+    return len(v)
+
+
+def length(v: Sequence[Any]) -> int:
+    return len(v)
+
+
+def size(v: Any) -> Any:
+    return UrList([len(v), len(v[0])]) if isinstance(v, UrList) and v.is_matrix else len(v)
+
+
+def binary_list_to_integer(l: Sequence[bool]) -> int:  # noqa: E741  the manual's own name
+    if len(l) > 32:
+        raise ScriptError(f"binary_list_to_integer: {len(l)} bits, the limit is 32")
     value = sum(1 << i for i, bit in enumerate(l) if bit)
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def _integer_to_binary_list(x: int) -> UrList:
+def integer_to_binary_list(x: int) -> UrList:
     return UrList(bool(x >> i & 1) for i in range(32))
 
 
-def _to_num(text: str) -> float | int:
-    try:
-        return float(text) if any(c in text for c in ".eE") else int(text)
-    except ValueError as e:
-        raise ScriptError(f"to_num: {text!r} is no number") from e
+# --- matrices
+def transpose(m: UrList) -> UrList:
+    if not m.is_matrix:
+        return UrList(UrList([v]) for v in m)
+    return UrList(UrList(column) for column in zip(*m, strict=True))
 
 
-def _str_at(src: str, index: int) -> str:
-    if not 0 <= index < len(src):
-        raise ScriptError(f"str_at: index {index} outside of {len(src)} characters")
-    return src[index]
+def inv(m: UrList) -> UrList:
+    """Of a pose or of a square matrix (Gauss-Jordan with the largest pivot)."""
+    if isinstance(m, Pose):
+        return Pose(to_pose(inverse(from_pose(m))))
+    n = len(m)
+    if not m.is_matrix or len(m[0]) != n:
+        raise ScriptError("inv needs a pose or a square matrix")
+    rows = [[float(v) for v in row] + [float(i == j) for j in range(n)] for i, row in enumerate(m)]
+    for i in range(n):
+        best = max(range(i, n), key=lambda k: abs(rows[k][i]))
+        if abs(rows[best][i]) < 1e-12:
+            raise ScriptError("inv: the matrix is singular")
+        rows[i], rows[best] = rows[best], rows[i]
+        pivot = rows[i][i]
+        rows[i] = [v / pivot for v in rows[i]]
+        for k in range(n):
+            if k != i:
+                factor = rows[k][i]
+                rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
+    return UrList(UrList(row[n:]) for row in rows)
 
 
-def _str_sub(src: str, index: int, len: int = -1) -> str:
-    return src[index:] if len < 0 else src[index : index + len]
+# --- poses
+def _turn(f: Frame) -> Frame:
+    return (*f[:9], *_STILL)
 
 
-def _interpolate_pose(p_from: Sequence[float], p_to: Sequence[float], alpha: float) -> Pose:
+def pose_trans(p_from: Sequence[float], p_from_to: Sequence[float]) -> Pose:
+    return Pose(to_pose(product(from_pose(p_from), from_pose(p_from_to))))
+
+
+def pose_inv(p_from: Sequence[float]) -> Pose:
+    return Pose(to_pose(inverse(from_pose(p_from))))
+
+
+def pose_add(p_1: Sequence[float], p_2: Sequence[float]) -> Pose:
+    a, b = from_pose(p_1), from_pose(p_2)
+    place = [x + y for x, y in zip(a[9:], b[9:], strict=True)]
+    return Pose([*place, *rotation_vector(product(_turn(a), _turn(b)))])
+
+
+def pose_sub(p_to: Sequence[float], p_from: Sequence[float]) -> Pose:
+    a, b = from_pose(p_to), from_pose(p_from)
+    place = [x - y for x, y in zip(a[9:], b[9:], strict=True)]
+    return Pose([*place, *rotation_vector(product(_turn(a), inverse(_turn(b))))])
+
+
+def point_dist(p_from: Sequence[float], p_to: Sequence[float]) -> float:
+    return math.dist(p_from[:3], p_to[:3])
+
+
+def pose_dist(p_from: Sequence[float], p_to: Sequence[float]) -> float:
+    """The norm of the six differences' pose (ours: position in m, rotation in rad); the manual gives no formula."""
+    return math.sqrt(sum(v * v for v in pose_sub(p_to, p_from)))
+
+
+def interpolate_pose(p_from: Sequence[float], p_to: Sequence[float], alpha: float) -> Pose:
     a, b = from_pose(p_from), from_pose(p_to)
-    turn = rotation_vector(product(inverse((*a[:9], 0.0, 0.0, 0.0)), (*b[:9], 0.0, 0.0, 0.0)))
-    part = from_pose((0.0, 0.0, 0.0, *(v * alpha for v in turn)))
-    frame = product((*a[:9], 0.0, 0.0, 0.0), part)
+    turn = rotation_vector(product(inverse(_turn(a)), _turn(b)))
+    part = from_pose((*_STILL, *(v * alpha for v in turn)))
     place = [x + (y - x) * alpha for x, y in zip(a[9:], b[9:], strict=True)]
-    return Pose([*place, *rotation_vector(frame)])
+    return Pose([*place, *rotation_vector(product(_turn(a), part))])
 
 
-def _float32(value: float) -> float:
-    return float(struct.unpack(">f", struct.pack(">f", value))[0])
+def wrench_trans(T_from_to: Sequence[float], w_from: Sequence[float]) -> UrList:
+    """A wrench seen from another point: `T_from_to` is where the new frame lies in the old one."""
+    f = inverse(from_pose(T_from_to))
+    force = [sum(f[3 * i + k] * w_from[k] for k in range(3)) for i in range(3)]
+    torque = [sum(f[3 * i + k] * w_from[3 + k] for k in range(3)) for i in range(3)]
+    x, y, z = f[9:]
+    fx, fy, fz = force
+    lever = (y * fz - z * fy, z * fx - x * fz, x * fy - y * fx)
+    return UrList([*force, *(t + v for t, v in zip(torque, lever, strict=True))])
+
+
+def rpy2rotvec(rpy_vector: Sequence[float]) -> UrList:
+    """Extrinsic rotations about x, y, z."""
+    roll, pitch, yaw = rpy_vector
+    about_x, about_y, about_z = (from_pose((*_STILL, *v)) for v in ((roll, 0, 0), (0, pitch, 0), (0, 0, yaw)))
+    return UrList(rotation_vector(product(about_z, product(about_y, about_x))))
+
+
+def rotvec2rpy(rotation_vector: Sequence[float]) -> UrList:
+    f = from_pose((*_STILL, *rotation_vector))
+    pitch = math.atan2(-f[6], math.hypot(f[0], f[3]))
+    if math.hypot(f[0], f[3]) < 1e-9:  # pitch is +-90 degrees: only the sum of the others is determined
+        return UrList([math.atan2(-f[5], f[4]), pitch, 0.0])
+    return UrList([math.atan2(f[7], f[8]), pitch, math.atan2(f[3], f[0])])
 
 
 MATH_FUNCTIONS: dict[str, Any] = {
-    "acos": math.acos,
-    "asin": math.asin,
-    "atan": math.atan,
-    "atan2": math.atan2,
-    "binary_list_to_integer": _binary_list_to_integer,
-    "ceil": math.ceil,
-    "cos": math.cos,
-    "d2r": math.radians,
-    "floor": math.floor,
-    "get_list_length": len,
-    "integer_to_binary_list": _integer_to_binary_list,
-    "interpolate_pose": _interpolate_pose,
-    "inv": lambda m: Pose(to_pose(inverse(from_pose(m)))),
-    "length": len,
-    "log": lambda b, f: math.log(f, b),
-    "make_list": _make_list,
-    "norm": _norm,
-    "point_dist": lambda p_from, p_to: math.dist(p_from[:3], p_to[:3]),
-    "pose_add": _pose_add,
-    "pose_dist": lambda p_from, p_to: math.dist(p_from[:3], p_to[:3]),
-    "pose_inv": lambda p_from: Pose(to_pose(inverse(from_pose(p_from)))),
-    "pose_sub": _pose_sub,
-    "pose_trans": _pose_trans,
-    "pow": lambda base, exponent: base**exponent,
-    "r2d": math.degrees,
-    "random": lambda: 0.5,  # a simulation that must repeat itself does not draw
-    "sin": math.sin,
-    "size": _size,
-    "sqrt": math.sqrt,
-    "str_at": _str_at,
-    "str_cat": lambda op1, op2: to_text(op1) + to_text(op2),
-    "str_empty": lambda str: str == "",
-    "str_find": lambda src, target, start_from=0: src.find(target, start_from),
-    "str_len": len,
-    "str_sub": _str_sub,
-    "tan": math.tan,
-    "to_num": _to_num,
-    "to_str": to_text,
-}
+    function.__name__: function
+    for function in (
+        acos, asin, atan, atan2, binary_list_to_integer, ceil, cos, d2r, floor, get_list_length, integer_to_binary_list,
+        interpolate_pose, inv, length, log, make_list, norm, normalize, point_dist, pose_add, pose_dist, pose_inv,
+        pose_sub, pose_trans, pow, r2d, rotvec2rpy, rpy2rotvec, sin, size, sqrt, tan, transpose, wrench_trans,
+    )
+}  # fmt: skip

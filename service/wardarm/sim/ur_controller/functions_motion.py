@@ -1,4 +1,4 @@
-"""Script functions that move the arm or ask where it is. Those that take time wait cycle by cycle."""
+"""Script functions that move the arm. Those that take time wait cycle by cycle."""
 
 from __future__ import annotations
 
@@ -6,41 +6,31 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wardarm.sim.ur_controller.kinematics import (
-    Frame,
-    NoSolution,
-    from_pose,
-    inverse,
-    product,
-    rotation_vector,
-    to_pose,
-)
+from wardarm.sim.ur_controller.kinematics import Frame, NoSolution, from_pose, inverse, product
 from wardarm.sim.ur_controller.modes import CYCLE_S
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList
+from wardarm.sim.ur_controller.motion import (
+    TURN_M,
+    JointLaw,
+    Law,
+    MovePath,
+    Profile,
+    ToolLaw,
+    ToolSpeedPath,
+    circle,
+    corner,
+    line,
+    tool_turn,
+)
+from wardarm.sim.ur_controller.servo import ACCELERATION_MAX
+from wardarm.sim.urscript import Pose, Program, ScriptError
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
-_ROTATION_M = 0.1  # a radian of rotation counts as this many metres along a straight line; our figure
+_STANDING = 1e-9  # m or rad: a move shorter than this is none
+SLEEP_MAX_S = 1e6
 
-
-def _profile(distance: float, speed: float, acceleration: float) -> tuple[float, Callable[[float], float]]:
-    """A trapezoid from rest to rest: its duration and the distance gone at a time."""
-    speed, acceleration = max(speed, 1e-6), max(acceleration, 1e-6)
-    rise = min(speed / acceleration, math.sqrt(distance / acceleration))
-    speed = rise * acceleration
-    total = distance / speed + rise
-
-    def gone(t: float) -> float:
-        if t >= total:
-            return distance
-        if t < rise:
-            return 0.5 * acceleration * t * t
-        if t < total - rise:
-            return speed * (t - rise / 2)
-        return distance - 0.5 * acceleration * (total - t) ** 2
-
-    return total, gone
+MakeLaw = Callable[[Sequence[float], MovePath | None], Law | None]
 
 
 class MotionFunctions:
@@ -56,17 +46,18 @@ class MotionFunctions:
         assert self._program is not None
         self._program.wait()
 
-    def _flange(self, pose: Sequence[float], tcp: Sequence[float] | str | None = None) -> Frame:
-        offset = self._c.tcp if tcp is None or isinstance(tcp, str) else from_pose(tcp)
-        return product(from_pose(pose), inverse(offset))
+    # --- arguments
+    def _tcp_goal(self, goal: Any) -> Frame:
+        """Where the TCP is to go: a pose, or joint positions."""
+        if isinstance(goal, Pose):
+            return from_pose(goal)
+        return product(self._c.kinematics.flange(_six(goal)), self._c.tcp)
 
-    def _joints(self, goal: Any) -> list[float]:
+    def _joint_goal(self, goal: Any, near: Sequence[float]) -> list[float]:
         if not isinstance(goal, Pose):
-            if not isinstance(goal, list) or len(goal) != 6:
-                raise ScriptError("joint positions are a list of 6 numbers")
-            return [float(v) for v in goal]
+            return _six(goal)
         try:
-            return self._c.kinematics.joints(self._flange(goal), self._c.servo.q)
+            return self._c.kinematics.closest(product(from_pose(goal), inverse(self._c.tcp)), near)
         except NoSolution as e:
             raise ScriptError(str(e)) from e
 
@@ -76,10 +67,12 @@ class MotionFunctions:
 
     def sleep(self, t: float) -> None:
         """Physical time: not stretched by the speed slider."""
+        if not 0 <= t <= SLEEP_MAX_S:
+            raise ScriptError(f"sleep: {t} s is not possible")
         for _ in range(max(1, round(t / CYCLE_S))):
             self._wait()
 
-    # --- servo
+    # --- servo and speed
     def servoj(
         self, q: Any, a: float = 0, v: float = 0, t: float = 0.002, lookahead_time: float = 0.1, gain: float = 300
     ) -> None:
@@ -87,190 +80,226 @@ class MotionFunctions:
             raise ScriptError(f"servoj: lookahead_time {lookahead_time} s is outside [0.03, 0.2]")
         if not 100 <= gain <= 2000:
             raise ScriptError(f"servoj: gain {gain} is outside [100, 2000]")
+        if t <= 0:
+            raise ScriptError(f"servoj: t = {t} s, more than 0 is needed")
+        c = self._c
+        self._free()
         self._servo_debt_s += t
-        self._c.servo.servo(self._joints(q), self._servo_debt_s, lookahead_time)
+        goal = q if type(q) is not Pose and len(q) == 6 else self._joint_goal(q, c.servo.q)
+        c.servo.servo(goal, self._servo_debt_s, lookahead_time)
         while True:
-            self._servo_debt_s -= CYCLE_S * self._c.scale
+            self._servo_debt_s -= CYCLE_S * c.scale
             self._wait()
             if self._servo_debt_s <= 1e-9:
                 return
 
-    def servoc(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
-        self._c.servo.servo(self._joints(pose), CYCLE_S, 0.1)
-        self._wait()
-
-    def _speed(self, qd: Sequence[float], a: float, t: float) -> None:
-        c = self._c
-        c.servo.speed(qd, a)
-        reach_s = max(abs(w - v) for w, v in zip(qd, c.servo.qd, strict=True)) / max(abs(a), 1e-6)
-        for _ in range(max(1, round((t if t > 0 else reach_s) / CYCLE_S))):
-            self._wait()
-
     def speedj(self, qd: Sequence[float], a: float = 1.4, t: float = 0) -> None:
-        self._speed(qd, a, t)
+        c, goal = self._c, _six(qd)
+        self._free()
+        c.servo.speed(goal, a)
+        if t > 0:
+            return self._for(t)
+        while max(abs(w * c.scale - v) for w, v in zip(goal, c.servo.qd, strict=True)) > 1e-9:
+            self._wait()
+        return self._wait()
 
     def speedl(self, xd: Sequence[float], a: float = 1.2, t: float = 0, aRot: Any = None) -> None:
-        import numpy as np
+        path = self._tool_speed(_six(xd), a, aRot)
+        if t > 0:
+            return self._for(t)
+        self._wait()
+        while not path.reached and self._c.servo.path is path:
+            self._wait()
+        return None
 
-        jacobian = self._c.kinematics.jacobian(self._c.servo.q, self._c.tcp)
-        qd = np.linalg.lstsq(jacobian, np.array(xd, float), rcond=1e-6)[0]
-        self._speed([float(v) for v in qd], max(a * 4, 1e-6), t)
+    def _for(self, t: float) -> None:
+        for _ in range(max(1, round(t / CYCLE_S))):
+            self._wait()
+
+    def _tool_speed(self, goal: Sequence[float], a: float, a_turn: Any) -> ToolSpeedPath:
+        self._free()
+        c = self._c
+        servo = c.servo
+        if isinstance(servo.path, ToolSpeedPath):
+            now: Sequence[float] = servo.path.twist.tolist()
+        else:
+            now = c.tcp_speed(servo.bare_q, servo.qd)
+        turn = a_turn if isinstance(a_turn, int | float) and not isinstance(a_turn, bool) else a
+        path = ToolSpeedPath(c.kinematics, c.tcp, servo.bare_q, now, goal, a, turn)
+        servo.follow(path)
+        return path
 
     def stopj(self, a: float = 2.0) -> None:
-        servo = self._c.servo
-        servo.brake(a)
-        while any(servo.qd):
-            self._wait()
-        servo.set(servo.q)
+        self._c.servo.brake(a)
+        self._until_rest()
 
     def stopl(self, a: float = 20.0, aRot: Any = None) -> None:
-        self.stopj(max(4.0, a))
+        if any(self._c.servo.qd):
+            self._tool_speed([0.0] * 6, a, aRot)
+        self._until_rest()
 
-    # --- moves: from rest to rest; blending radii are ignored
-    def _follow(self, distance: float, v: float, a: float, t: float, at: Callable[[float], Sequence[float]]) -> bool:
-        """False if something else (a protective stop) moved the target meanwhile: then the move begins anew from there."""
+    def _until_rest(self) -> None:
         servo = self._c.servo
-        if distance < 1e-9:
-            return True
-        total, gone = _profile(distance, v, a)
-        rate = total / t if t > 0 else 1.0
-        passed = 0.0
-        while passed < total:
-            passed = min(total, passed + CYCLE_S * rate * self._c.scale)
-            q = at(gone(passed) / distance)
-            servo.path(q)
+        while any(servo.qd):
             self._wait()
-            if max(abs(x - y) for x, y in zip(servo.q, q, strict=True)) > 1e-9 and self._c.scale > 0:
-                return False
-        servo.set(at(1.0))
+        if servo.path is None:
+            servo.set(servo.q)
+
+    # --- moves
+    def _free(self) -> None:
+        if self._c.freedrive:
+            raise ScriptError("the robot is in freedrive: end_freedrive_mode comes first")
+
+    def _play(self, make: MakeLaw, r: float) -> None:
+        """From where the arm stands (or blends out of the move before) along a law to its end, or to within `r` of it.
+
+        What stops the arm on the way (a protective stop, a jog) makes the move begin anew from there, once the program
+        goes on.
+        """
+        if not 0 <= r < 10:
+            raise ScriptError(f"the blend radius {r} m is not possible")
+        servo = self._c.servo
+        while True:
+            self._free()
+            if servo.path is not None and servo.path.done:
+                servo.settle()
+            before = servo.path if isinstance(servo.path, MovePath) and servo.path.blend_m > 0 else None
+            if servo.path is not None and before is None:
+                if isinstance(servo.path, MovePath):
+                    raise ScriptError("another thread is already controlling the robot")
+                self.stopj(ACCELERATION_MAX / 10)
+            elif before is None and any(servo.qd):
+                self._c.note("a move began while the arm was not at rest: it stops first")
+                self.stopj(ACCELERATION_MAX / 10)
+            law = self._law(make, servo.bare_q if before is None else before.law.goal_q, before)
+            if law is None:
+                return
+            if before is not None and self._overlap(before, law, r):
+                self._c.note("Overlapping Blends: a move was skipped")
+                return
+            if self._follow(law, before, r):
+                return
+
+    def _law(self, make: MakeLaw, start: Sequence[float], before: MovePath | None) -> Law | None:
+        try:
+            return make(start, before)
+        except NoSolution as e:
+            raise ScriptError(str(e)) from e
+
+    def _overlap(self, before: MovePath, law: Law, r: float) -> bool:
+        start = product(self._c.kinematics.flange(before.law.goal_q), self._c.tcp)[9:]
+        return r > 0 and math.dist(start, law.goal) < before.blend_m + r
+
+    def _follow(self, law: Law, before: MovePath | None, r: float) -> bool:
+        """False if something else stopped it."""
+        servo = self._c.servo
+        if before is not None and not law.takes_over:
+            path = before
+            path.add(law)
+            path.blend_m = 0.0
+        else:
+            path = MovePath(law)
+            servo.follow(path)
+        try:
+            while not law.done:
+                self._wait()
+                if servo.path is not path:
+                    return law.done
+                if r > 0 and law.left_m() <= r and not law.done:
+                    path.blend_m = r
+                    return True
+        except BaseException:  # the thread was killed: nobody controls the arm any more
+            if servo.path is path:
+                servo.brake(ACCELERATION_MAX)
+            raise
         return True
 
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0, r: float = 0) -> None:
-        goal, arrived = self._joints(q), False
-        while not arrived:
-            start = list(self._c.servo.q)
-            arrived = self._follow(
-                max(abs(g - s) for s, g in zip(start, goal, strict=True)), v, a, t,
-                lambda f, start=start: [s + (g - s) * f for s, g in zip(start, goal, strict=True)],  # type: ignore[misc]
-            )  # fmt: skip
+        c = self._c
+
+        def make(start: Sequence[float], _: MovePath | None) -> Law | None:
+            goal = self._joint_goal(q, start)
+            if max(abs(g - s) for s, g in zip(start, goal, strict=True)) < _STANDING:
+                return None
+            return JointLaw(c.kinematics, c.tcp, start, goal, v, a, t)
+
+        self._play(make, r)
 
     def movel(self, pose: Any, a: float = 1.2, v: float = 0.25, t: float = 0, r: float = 0) -> None:
-        kinematics = self._c.kinematics
-        goal = self._flange(pose) if isinstance(pose, Pose) else kinematics.flange(self._joints(pose))
-        while not self._line(goal, v, a, t):
-            pass
+        goal = self._tcp_goal(pose)
 
-    def _line(self, goal: Frame, v: float, a: float, t: float) -> bool:
+        def make(start: Sequence[float], _: MovePath | None) -> Law | None:
+            return self._tool_law(start, goal, line(self._tcp(start)[9:], goal[9:]), a, v, t)
+
+        self._play(make, r)
+
+    def _tcp(self, q: Sequence[float]) -> Frame:
+        return product(self._c.kinematics.flange(q), self._c.tcp)
+
+    def _tool_law(
+        self, start: Sequence[float], goal: Frame, curve: tuple[Any, float], a: float, v: float, t: float = 0.0,
+        v0: float = 0.0, turn: Sequence[float] | None = None,
+    ) -> ToolLaw | None:  # fmt: skip
+        point, length = curve
+        angle = math.hypot(*(tool_turn(self._tcp(start), goal) if turn is None else turn))
+        distance = max(length, angle * TURN_M)
+        if distance < _STANDING:
+            return None
         c = self._c
-        start, still = c.kinematics.flange(c.servo.q), (0.0, 0.0, 0.0)
-        turn = rotation_vector(product((*goal[:9], *still), inverse((*start[:9], *still))))
-        way = [g - s for s, g in zip(start[9:], goal[9:], strict=True)]
-        distance = max(math.hypot(*way), math.hypot(*turn) * _ROTATION_M)
-
-        def at(f: float) -> list[float]:
-            turned = product(from_pose((*still, *(v * f for v in turn))), (*start[:9], *still))
-            frame = (*turned[:9], *(s + w * f for s, w in zip(start[9:], way, strict=True)))
-            try:
-                return c.kinematics.joints(frame, c.servo.q)
-            except NoSolution as e:
-                raise ScriptError(str(e)) from e
-
-        return self._follow(distance, v, a, t, at)
+        return ToolLaw(c.kinematics, c.tcp, start, goal, point, length, Profile(distance, v, a, t, v0), turn)
 
     def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
-        self.movel(pose, a, v)
+        goal = self._tcp_goal(pose)
 
-    # --- where it is
-    def get_actual_joint_positions(self) -> UrList:
-        return UrList(self._c.state.q)
+        def make(start: Sequence[float], before: MovePath | None) -> Law | None:
+            if before is None or not isinstance(before.law, ToolLaw):
+                return self._tool_law(start, goal, line(self._tcp(start)[9:], goal[9:]), a, v)
+            here = list(self._c.servo.bare_q)
+            curve = corner(self._tcp(here)[9:], before.law.goal, goal[9:])
+            speed = before.law.profile.speed(before.law.passed_s)
+            law = self._tool_law(here, goal, curve, a, v, v0=speed)
+            if law is not None:
+                law.takes_over = True
+            return law
 
-    def get_actual_joint_positions_history(self, steps: int = 0) -> UrList:
-        return UrList(self._c.state.q)
+        self._play(make, r)
 
-    def get_actual_joint_speeds(self) -> UrList:
-        return UrList(self._c.state.qd)
+    def movec(self, pose_via: Any, pose_to: Any, a: float = 1.2, v: float = 0.25, r: float = 0, mode: int = 0) -> None:
+        if mode not in (0, 1):
+            raise ScriptError(f"movec: mode {mode}, expected 0 (unconstrained) or 1 (fixed)")
+        via, goal = self._tcp_goal(pose_via), self._tcp_goal(pose_to)
 
-    def get_target_joint_positions(self) -> UrList:
-        return UrList(self._c.servo.q)
+        def make(start: Sequence[float], _: MovePath | None) -> Law | None:
+            here = self._tcp(start)
+            try:
+                point, length, turn = circle(here[9:], via[9:], goal[9:])
+            except ValueError as e:
+                raise ScriptError(f"movec: {e}") from e
+            end = goal
+            if mode == 1:
+                turned = product(from_pose((0.0, 0.0, 0.0, *turn)), (*here[:9], 0.0, 0.0, 0.0))
+                end = (*turned[:9], *goal[9:])
+            return self._tool_law(start, end, (point, length), a, v, turn=turn if mode == 1 else None)
 
-    def get_target_joint_speeds(self) -> UrList:
-        return UrList(self._c.servo.qd)
+        self._play(make, r)
 
-    def get_actual_tcp_pose(self) -> Pose:
-        return Pose(self._c.tcp_pose)
+    def servoc(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
+        """As movep, and at least one cycle long: it is called over and over with poses that lie close together."""
+        cycle = self._c.cycle
+        self.movep(pose, a, v, r)
+        if self._c.cycle == cycle:
+            self._wait()
 
-    def get_target_tcp_pose(self) -> Pose:
-        return Pose(self._c.target_tcp_pose)
+    def optimovej(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
+        self._c.note("optimovej is played as movej with the trapezoid of these shares of 40 rad/s2 and 180 deg/s")
+        self.movej(goal, a * ACCELERATION_MAX, v * math.pi, 0, r)
 
-    def get_actual_tcp_speed(self) -> UrList:
-        return UrList(self._c.tcp_speed(self._c.state.q, self._c.state.qd))
+    def optimovel(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
+        self._c.note("optimovel is played as movel with the trapezoid of these shares of 10 m/s2 and 1 m/s")
+        self.movel(goal, a * 10, v, 0, r)
 
-    def get_target_tcp_speed(self) -> UrList:
-        return UrList(self._c.tcp_speed(self._c.servo.q, self._c.servo.qd))
 
-    def get_actual_tool_flange_pose(self) -> Pose:
-        return Pose(to_pose(self._c.kinematics.flange(self._c.state.q)))
-
-    def get_target_waypoint(self) -> Pose:
-        return Pose(self._c.target_tcp_pose)
-
-    def get_forward_kin(self, q: Any = None, tcp: Any = None) -> Pose:
-        offset = self._c.tcp if tcp is None or isinstance(tcp, str) else from_pose(tcp)
-        return Pose(to_pose(product(self._c.kinematics.flange(self._c.state.q if q is None else q), offset)))
-
-    def get_inverse_kin(
-        self,
-        x: Any,
-        qnear: Any = None,
-        maxPositionError: float = 1e-10,
-        maxOrientationError: float = 1e-10,
-        tcp: Any = None,
-    ) -> UrList:
-        try:
-            return UrList(self._c.kinematics.joints(self._flange(x, tcp), self._c.servo.q if qnear is None else qnear))
-        except NoSolution as e:
-            raise ScriptError(f"get_inverse_kin: {e}") from e
-
-    def get_inverse_kin_has_solution(
-        self,
-        pose: Any,
-        qnear: Any = None,
-        maxPositionError: float = 1e-10,
-        maxOrientationError: float = 1e-10,
-        tcp: Any = None,
-    ) -> bool:
-        try:
-            self._c.kinematics.joints(self._flange(pose, tcp), self._c.servo.q if qnear is None else qnear)
-        except NoSolution:
-            return False
-        return True
-
-    def get_jacobian(self, q: Any = None, tcp: Any = None) -> UrList:
-        offset = self._c.tcp if tcp is None else from_pose(tcp)
-        jacobian = self._c.kinematics.jacobian(self._c.state.q if q is None else q, offset)
-        return UrList(UrList(float(v) for v in row) for row in jacobian)
-
-    def get_jacobian_time_derivative(self, q: Any = None, qd: Any = None, tcp: Any = None) -> UrList:
-        raise ScriptError("get_jacobian_time_derivative is not simulated")
-
-    def get_mass_matrix(self, q: Any = None, include_rotors_inertia: bool = False) -> UrList:
-        raise ScriptError("get_mass_matrix is not simulated")
-
-    def get_coriolis_and_centrifugal_torques(self, q: Any = None, qd: Any = None) -> UrList:
-        raise ScriptError("get_coriolis_and_centrifugal_torques is not simulated")
-
-    def get_target_joint_accelerations(self) -> UrList:
-        return UrList(self._c.servo.qdd)
-
-    def is_steady(self) -> bool:
-        return max(abs(v) for v in self._c.state.qd) < 1e-4
-
-    def is_within_safety_limits(self, x: Any) -> bool:
-        try:
-            q = self._joints(x)
-        except ScriptError:
-            return False
-        return max(abs(v) for v in q) <= 2 * math.pi
-
-    def get_steptime(self) -> float:
-        return CYCLE_S
+def _six(values: Any) -> list[float]:
+    if not isinstance(values, list) or len(values) != 6:
+        raise ScriptError("a list of 6 numbers is needed")
+    return [float(v) for v in values]

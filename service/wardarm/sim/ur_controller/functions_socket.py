@@ -6,15 +6,13 @@ at most once in 2 ms. A read that times out leaves what has arrived in the buffe
 
 from __future__ import annotations
 
-import errno
-import select
-import socket
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from wardarm.sim.ur_controller.links import Link
 from wardarm.sim.ur_controller.modes import CYCLE_S
-from wardarm.sim.urscript import Program, ScriptError, UrList, to_text
+from wardarm.sim.urscript import Program, ScriptError, Text, UrList, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -22,27 +20,23 @@ if TYPE_CHECKING:
 NUMBERS_MAX = 30  # URScript manual: a read returns at most 30 numbers
 OPEN_TIMEOUT_S = 2.0  # URScript manual, socket_open
 READ_TIMEOUT_S = 2.0  # the manual's default of every read
-_RECEIVE = 65536
 
 
 class _Link:
-    def __init__(self, link: socket.socket) -> None:
-        self.socket = link
+    def __init__(self, link: Link) -> None:
+        self.link = link
         self.buffer = bytearray()
         self.gone = False
 
     def receive(self) -> None:
-        try:
-            while True:
-                data = self.socket.recv(_RECEIVE)
-                if not data:
-                    self.gone = True
-                    return
-                self.buffer += data
-        except BlockingIOError:
-            return
-        except OSError:
+        if not self.link.receive(self.buffer):
             self.gone = True
+
+
+def _unescaped(text: str) -> str:
+    for written, meant in (("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")):
+        text = text.replace(written, meant)
+    return text
 
 
 class SocketFunctions:
@@ -69,44 +63,35 @@ class SocketFunctions:
     # --- open and close
     def socket_open(self, address: str, port: int, socket_name: str = "socket_0") -> bool:
         self.socket_close(socket_name)
-        link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        link.setblocking(False)
-        result = link.connect_ex((address, port))
+        link = self._c.dial(address, port)
         left = round(OPEN_TIMEOUT_S / CYCLE_S)
-        poll = select.poll()
-        poll.register(link, select.POLLOUT)
         try:
-            while result in (errno.EINPROGRESS, errno.EWOULDBLOCK) and left > 0:
+            while (opened := link.opened()) is None and left > 0:
                 self._wait()
                 left -= 1
-                if poll.poll(0):
-                    result = link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         except BaseException:  # the thread was killed while it waited
             link.close()
             raise
-        if result != 0:
+        if not opened:
             link.close()
             return False
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._links[socket_name] = _Link(link)
         return True
 
     def socket_close(self, socket_name: str = "socket_0") -> None:
         link = self._links.pop(socket_name, None)
         if link is not None:
-            link.socket.close()
+            link.link.close()
 
     # --- send
     def _send(self, data: bytes, name: str) -> bool:
         link = self._find(name)
         if link is None or link.gone:
             return False
-        try:
-            sent = link.socket.send(data)
-        except OSError:
+        if not link.link.send(data):
             link.gone = True
             return False
-        return sent == len(data)
+        return True
 
     def socket_send_string(self, str: Any, socket_name: str = "socket_0") -> bool:
         return self._send(to_text(str).encode("latin-1", "replace"), socket_name)
@@ -115,6 +100,8 @@ class SocketFunctions:
         return self._send(to_text(str).encode("latin-1", "replace") + b"\n", socket_name)
 
     def socket_send_int(self, value: int, socket_name: str = "socket_0") -> bool:
+        if not isinstance(value, int) or not -(2**31) <= value < 2**31:
+            raise ScriptError(f"socket_send_int: {to_text(value)} is no 32-bit integer")
         return self._send(struct.pack(">i", value), socket_name)
 
     def socket_send_byte(self, value: int, socket_name: str = "socket_0") -> bool:
@@ -211,12 +198,15 @@ class SocketFunctions:
 
     def socket_read_line(self, socket_name: str = "socket_0", timeout: float = READ_TIMEOUT_S) -> str:
         line = self._read(socket_name, timeout, self._line)
-        return line if line is not None else ""
+        return Text(line if line is not None else "")
 
     def socket_read_string(
         self, socket_name: str = "socket_0", prefix: str = "", suffix: str = "", interpret_escape: bool = False,
         timeout: float = READ_TIMEOUT_S,
     ) -> str:  # fmt: skip
+        if interpret_escape:
+            prefix, suffix = _unescaped(prefix), _unescaped(suffix)
+
         def take(buffer: bytearray) -> str | None:
             if not buffer:
                 return None
@@ -229,12 +219,12 @@ class SocketFunctions:
             return text[begin + len(prefix) : end]
 
         text = self._read(socket_name, timeout, take)
-        return text if text is not None else ""
+        return Text(text if text is not None else "")
 
     def socket_get_var(self, name: str, socket_name: str = "socket_0", timeout: float = READ_TIMEOUT_S) -> int:
-        """Asks `GET name`, reads `name value`."""
+        """Asks `GET name`, reads `name value`; 0 is the timeout's value."""
         if not self._send(f"GET {name}\n".encode(), socket_name):
-            return 2147483647
+            return 0
         line = self._read(socket_name, timeout, self._line)
         parts = (line or "").split()
-        return int(parts[1]) if len(parts) == 2 and parts[1].lstrip("-").isdigit() else 2147483647
+        return int(parts[1]) if len(parts) == 2 and parts[1].lstrip("-").isdigit() else 0

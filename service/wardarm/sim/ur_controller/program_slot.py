@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from wardarm.sim.ur_controller.modes import CYCLE_S, Runtime
-from wardarm.sim.urscript import Compiled, Program, ScriptError, compile_script
+from wardarm.sim.urscript import Compiled, Program, ScriptError, Signature
+from wardarm.sim.urscript.compiler import Compiler, compile_here
 
 SCALE_STEP = CYCLE_S / 0.1  # pausing and resuming take 100 ms; our figure, the manual gives none
 _CACHE = 16
+
+
+def signatures(functions: Mapping[str, Any]) -> dict[str, Signature | None]:
+    """What the compiler must know of the controller's functions; None for a constant."""
+    return {name: _signature(value) if callable(value) else None for name, value in functions.items()}
+
+
+def _signature(function: Callable[..., Any]) -> Signature | None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a function of C that does not tell
+        return None
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return None
+    return Signature(tuple(p.name for p in parameters), sum(p.default is p.empty for p in parameters))
 
 
 class ProgramSlot:
     """`functions()` makes a fresh table of script functions, and is told the program they belong to."""
 
     def __init__(
-        self, functions: Callable[[], tuple[Mapping[str, Any], Callable[[Program], None]]], log: Callable[[str], None]
-    ) -> None:
+        self, functions: Callable[[], tuple[Mapping[str, Any], Callable[[Program], None]]], log: Callable[[str], None],
+        inline: bool = False,
+    ) -> None:  # fmt: skip
         self._functions, self._log = functions, log
-        self._names = frozenset(functions()[0])
-        self._compiler = ThreadPoolExecutor(1, "urscript-compiler")
-        self._jobs: deque[Future[Compiled]] = deque()
+        self._signatures = signatures(functions()[0])
+        self._compiler = None if inline else Compiler(self._signatures)
+        self._jobs: deque[tuple[str, Future[Compiled]]] = deque()
         self._known: dict[str, Compiled] = {}
         self._secondaries: list[Program] = []
         self.program: Program | None = None
@@ -36,24 +54,33 @@ class ProgramSlot:
     def name(self) -> str:
         return self.program.name if self.program is not None else ""
 
+    def warm(self) -> None:
+        """Have the compiler ready before the first program comes."""
+        if self._compiler is not None:
+            self._compiler.warm()
+
     def submit(self, source: str) -> None:
         """Compile in the background; `update` starts the program once that is done."""
         known = self._known.get(source)
-        if known is not None:
-            done: Future[Compiled] = Future()
-            done.set_result(known)
-            self._jobs.append(done)
-        else:
-            self._jobs.append(self._compiler.submit(compile_script, source, self._names))
+        if known is None and self._compiler is not None:
+            self._jobs.append((source, self._compiler.submit(source)))
+            return
+        done: Future[Compiled] = Future()
+        try:
+            done.set_result(compile_here(source, self._signatures) if known is None else known)
+        except ScriptError as e:
+            done.set_exception(e)
+        self._jobs.append((source, done))
 
     def close(self) -> None:
         self.stop()
-        self._compiler.shutdown(wait=False, cancel_futures=True)
+        if self._compiler is not None:
+            self._compiler.close()
 
     def update(self, may_start: Callable[[], str]) -> None:
         """Once a cycle, before `run`: start what was compiled. `may_start` says why not, or nothing."""
-        while self._jobs and self._jobs[0].done():
-            job = self._jobs.popleft()
+        while self._jobs and self._jobs[0][1].done():
+            source, job = self._jobs.popleft()
             try:
                 compiled = job.result()
             except ScriptError as e:
@@ -62,7 +89,7 @@ class ProgramSlot:
                 continue
             if len(self._known) >= _CACHE:
                 self._known.clear()
-            self._known[compiled.source] = compiled
+            self._known[source] = compiled
             refused = may_start()
             if refused:
                 self._log(f"program {compiled.name} refused: {refused}")

@@ -82,23 +82,52 @@ class PulseInput:
         return self.train.level(self._counted_s)
 
 
-class Encoder:
-    """One of the two decoders, on an input line."""
+RANGES = ((-(2**31), 2**32), (0, 2**8), (0, 2**16), (0, 2**24), (0, 2**32))
+"""encoder_enable_set_tick_count, range_id: smallest count and how many there are (URScript manual)."""
 
-    def __init__(self, line: PulseInput | None, decoder: int) -> None:
-        self._line, self._decoder = line, decoder
+
+class Encoder:
+    """One of the two decoders. `line` A alone counts edges; with `other` (B) a quadrature decoder knows the direction.
+
+    Without a line the program sets the count itself.
+    """
+
+    def __init__(
+        self, line: PulseInput | None, decoder: int, range_id: int = 0, other: PulseInput | None = None
+    ) -> None:
+        self._line, self._other, self._decoder = line, other, decoder
+        self._low, self._count = RANGES[range_id]
         self._zero = self._edges()
 
     def _edges(self) -> int:
-        if self._line is None or self._decoder in (DISABLED, QUADRATURE):  # one line alone has no direction
+        a, b = self._line, self._other
+        if a is None or self._decoder == DISABLED:
             return 0
-        rising = self._line.rising if self._decoder in (BOTH_EDGES, RISING_EDGE) else 0
-        falling = self._line.falling if self._decoder in (BOTH_EDGES, FALLING_EDGE) else 0
+        if self._decoder == QUADRATURE:
+            if b is None:  # one line alone has no direction
+                return 0
+            return quadrature(a, b)
+        rising = a.rising if self._decoder in (BOTH_EDGES, RISING_EDGE) else 0
+        falling = a.falling if self._decoder in (BOTH_EDGES, FALLING_EDGE) else 0
         return rising + falling
 
     @property
     def ticks(self) -> int:
-        return self._edges() - self._zero
+        return (self._edges() - self._zero - self._low) % self._count + self._low
 
     def set(self, ticks: int) -> None:
-        self._zero = self._edges() - ticks
+        self._zero = self._edges() - int(ticks)
+
+    def unwind(self, delta: int) -> int:
+        """The shorter way round the range."""
+        half = self._count // 2
+        return (delta + half) % self._count - half
+
+
+def quadrature(a: PulseInput, b: PulseInput) -> int:
+    """All edges of both lines, forward if A leads by a quarter period, backward if B does, none if neither leads."""
+    if not (a.train.on and b.train.on) or a.train.frequency_hz != b.train.frequency_hz:
+        return 0
+    lead = (b.train.start_s - a.train.start_s) * a.train.frequency_hz % 1.0
+    edges = a.rising + a.falling + b.rising + b.falling
+    return edges if 0.05 < lead < 0.45 else -edges if 0.55 < lead < 0.95 else 0

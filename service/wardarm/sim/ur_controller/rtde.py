@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wardarm.sim.ur_controller.connection import Connection, Service
 from wardarm.sim.ur_controller.modes import CYCLE_S
-from wardarm.sim.ur_controller.rtde_fields import INPUTS, OUTPUTS, input_reader, output_packer
+from wardarm.sim.ur_controller.rtde_fields import INPUTS, input_reader, output_packer, type_of
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -72,7 +72,7 @@ class Rtde(Service):
     def _package(self, link: Connection, client: _Client, kind: str, payload: bytes) -> None:
         match kind:
             case "U":
-                self._inputs(client, payload)
+                self._inputs(link, client, payload)
             case "V":
                 version = struct.unpack(">H", payload[:2])[0] if len(payload) >= 2 else 0
                 if version in (1, 2):
@@ -91,10 +91,18 @@ class Rtde(Service):
                 client.started = False
                 self._answer(link, "P", b"\x01")
             case "M":
-                self.controller.note(f"RTDE message: {payload[1:].decode('latin-1', 'replace')}")
+                said = payload[1 : 1 + payload[0]] if client.version == 2 and payload else payload
+                self.controller.note(f"RTDE message: {said.decode('latin-1')}")
             case _:
                 self.controller.note(f"RTDE: package type {kind!r} is unknown, connection closed")
+                self._tell(link, client, f"package type {kind!r} is unknown")
                 link.close()
+
+    def _tell(self, link: Connection, client: _Client, text: str, level: int = 1) -> None:
+        """A text message; level 0 exception, 1 error, 2 warning, 3 info. Protocol 1 has another layout and gets none."""
+        if client.version == 2:
+            said, source = text.encode()[:255], b"RTDE"
+            self._answer(link, "M", bytes([len(said)]) + said + bytes([len(source)]) + source + bytes([level]))
 
     def _setup_outputs(self, client: _Client, payload: bytes) -> bytes:
         frequency_hz = 125.0 if client.version == 1 else 500.0
@@ -102,10 +110,13 @@ class Rtde(Service):
             frequency_hz = struct.unpack(">d", payload[:8])[0]
             payload = payload[8:]
         names = [n for n in payload.decode("latin-1").split(",") if n]
-        types = [OUTPUTS[n][0] if n in OUTPUTS else "NOT_FOUND" for n in names]
+        types = [type_of(n, self.controller.version) for n in names]
         head = b""
         recipe = len(client.outputs) + 1
-        good = bool(names) and "NOT_FOUND" not in types and 1.0 <= frequency_hz <= 1.0 / CYCLE_S
+        if client.version == 1:  # one recipe, the last one
+            client.outputs.clear()
+            recipe = 1
+        good = bool(names) and recipe <= 255 and "NOT_FOUND" not in types and 1.0 <= frequency_hz <= 1.0 / CYCLE_S
         if client.version == 2:
             head = bytes([recipe if good else 0])
         if good:
@@ -124,16 +135,19 @@ class Rtde(Service):
             else:
                 types.append(INPUTS[name])
         recipe = 0
-        if names and not {"NOT_FOUND", "IN_USE"} & set(types):
+        if names and len(client.inputs) < 255 and not {"NOT_FOUND", "IN_USE"} & set(types):
             recipe = len(client.inputs) + 1
             layout, apply = input_reader(names)
             client.inputs[recipe] = (layout.size, apply)
             self.owners.update(dict.fromkeys(names, link))
         return bytes([recipe]) + ",".join(types).encode()
 
-    def _inputs(self, client: _Client, payload: bytes) -> None:
-        if not payload:
-            return
-        size, apply = client.inputs.get(payload[0], (0, None))
-        if apply is not None and len(payload) - 1 >= size:
+    def _inputs(self, link: Connection, client: _Client, payload: bytes) -> None:
+        recipe = payload[0] if payload else 0
+        size, apply = client.inputs.get(recipe, (0, None))
+        if apply is None:
+            self._tell(link, client, f"data package for recipe {recipe}, which is not set up")
+        elif len(payload) - 1 != size:
+            self._tell(link, client, f"data package of {len(payload) - 1} bytes; recipe {recipe} has {size}")
+        else:
             apply(payload[1:], self.controller)

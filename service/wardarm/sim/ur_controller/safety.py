@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from wardarm.sim.ur_controller.modes import MAY_MOVE, RobotMode, SafetyMode
 
 PROTECTIVE_LOCK_S = 5.0
+DISCREPANCY_S = 0.5  # for which the two channels of an input may disagree; our figure
+DUAL_INPUTS = ("safeguard", "estop", "system_estop")
 # Deceleration of each stop, rad/s2. The manual gives stopping times, not decelerations; these are within them.
 BRAKE_CATEGORY_0 = 40.0
 BRAKE_CATEGORY_1 = 20.0
@@ -25,6 +27,8 @@ class SafetyLimits:
     joint_rad_s: float = 3.32  # 180 deg/s and 10 deg/s of tolerance
     tcp_m_s: float = 1.55
     reduced_tcp_m_s: float = 0.80
+    joint_rad: float = 6.336  # +-363 degrees: the joints' +-360 of the data sheet and the preset's tolerance
+    deviation_rad: float = 0.35  # of the joints from their target; our figure, Universal Robots publish none
 
 
 class Safety:
@@ -38,6 +42,9 @@ class Safety:
         self.safeguard_needs_reset = False
         self._reduced = False
         self._safeguard = False
+        self._pressed: set[SafetyMode] = set()
+        self._channels = {name: [False, False] for name in DUAL_INPUTS}
+        self._disagree_s: dict[str, float] = {}
         self._on_stop, self._on_clear = on_stop, on_clear
         self._next_robot_mode: RobotMode | None = None
         self._next_at_s = 0.0
@@ -53,10 +60,25 @@ class Safety:
         self._on_stop(mode)
 
     def _clear(self, now_s: float) -> None:
+        """Out of the present mode into what the inputs say now."""
         was = self.mode
         self.mode = SafetyMode.REDUCED if self._reduced else SafetyMode.NORMAL
         self.since_s, self.reason = now_s, ""
         self._on_clear(was)
+        if self._pressed:
+            self._enter(self._pressed_mode, now_s, "emergency stop")
+        elif self._safeguard:
+            self._enter(SafetyMode.SAFEGUARD_STOP, now_s, "safeguard input")
+
+    def reset(self, now_s: float) -> None:
+        """As at the start: every input released, nothing tripped, powered and brakes released."""
+        self._reduced = self._safeguard = self.safeguard_needs_reset = False
+        self._pressed.clear()
+        self._disagree_s.clear()
+        self._channels = {name: [False, False] for name in DUAL_INPUTS}
+        if self.mode is not SafetyMode.NORMAL:
+            self._clear(now_s)
+        self.robot_mode, self._next_robot_mode = RobotMode.RUNNING, None
 
     # --- stops
     def protective_stop(self, now_s: float, reason: str) -> None:
@@ -78,13 +100,42 @@ class Safety:
             return True
         return False
 
+    @property
+    def _pressed_mode(self) -> SafetyMode:
+        """The robot's own emergency stop comes before the system's."""
+        own = SafetyMode.ROBOT_EMERGENCY_STOP
+        return own if own in self._pressed else SafetyMode.SYSTEM_EMERGENCY_STOP
+
     def emergency_stop(self, pressed: bool, now_s: float, system: bool = False) -> None:
-        mode = SafetyMode.SYSTEM_EMERGENCY_STOP if system else SafetyMode.ROBOT_EMERGENCY_STOP
-        if pressed and self.mode is not mode:
+        """A fault or violation outlives it; releasing one of two leaves the other."""
+        button = SafetyMode.SYSTEM_EMERGENCY_STOP if system else SafetyMode.ROBOT_EMERGENCY_STOP
+        (self._pressed.add if pressed else self._pressed.discard)(button)
+        if self.mode in (SafetyMode.VIOLATION, SafetyMode.FAULT):
+            return
+        stopped = self.mode in (SafetyMode.SYSTEM_EMERGENCY_STOP, SafetyMode.ROBOT_EMERGENCY_STOP)
+        if self._pressed:
             self._power_off()
-            self._enter(mode, now_s, "emergency stop")
-        elif not pressed and self.mode is mode:
+            if self.mode is not self._pressed_mode:
+                self._enter(self._pressed_mode, now_s, "emergency stop")
+        elif stopped:
             self._clear(now_s)
+
+    def channel(self, name: str, number: int, open_: bool, now_s: float) -> None:
+        """One of the two channels of a dual input (`safeguard`, `estop`, `system_estop`): either stops, both release.
+
+        Channels that disagree for `DISCREPANCY_S` are a fault: one of the two wires or contacts is broken.
+        """
+        channels = self._channels[name]
+        channels[number] = open_
+        if open_ or not any(channels):
+            if name == "safeguard":
+                self.safeguard(open_, now_s)
+            else:
+                self.emergency_stop(open_, now_s, system=name == "system_estop")
+        if channels[0] == channels[1]:
+            self._disagree_s.pop(name, None)
+        else:
+            self._disagree_s.setdefault(name, now_s)
 
     def violation(self, now_s: float, reason: str, fault: bool = False) -> None:
         self._power_off()
@@ -95,6 +146,13 @@ class Safety:
         if self.mode in MAY_MOVE:
             self.mode, self.since_s = (SafetyMode.REDUCED if on else SafetyMode.NORMAL), now_s
 
+    def recovery(self, on: bool, now_s: float) -> None:
+        """A joint or the TCP stands outside of its limits: only freedrive moves the arm until it is back."""
+        if on and self.mode in MAY_MOVE:
+            self._enter(SafetyMode.RECOVERY, now_s, "outside of a safety limit")
+        elif not on and self.mode is SafetyMode.RECOVERY:
+            self._clear(now_s)
+
     # --- ways back
     def unlock_protective_stop(self, now_s: float) -> str:
         """The dashboard's answer."""
@@ -104,10 +162,7 @@ class Safety:
                 "Always inspect cause of protective stop before unlocking"
             )
         if self.mode is SafetyMode.PROTECTIVE_STOP:
-            if self._safeguard:
-                self.mode, self.since_s, self.reason = SafetyMode.SAFEGUARD_STOP, now_s, "safeguard input"
-            else:
-                self._clear(now_s)
+            self._clear(now_s)
         return "Protective stop releasing"
 
     def restart(self, now_s: float) -> str:
@@ -144,3 +199,7 @@ class Safety:
         """Once a cycle: power-on and brake release take their time."""
         if self._next_robot_mode is not None and now_s >= self._next_at_s:
             self.robot_mode, self._next_robot_mode = self._next_robot_mode, None
+        for name, since_s in list(self._disagree_s.items()):
+            if now_s - since_s > DISCREPANCY_S:
+                del self._disagree_s[name]
+                self.violation(now_s, f"the two channels of the {name} input disagree", fault=True)

@@ -1,18 +1,33 @@
-"""The primary, secondary and realtime ports, 30001 to 30003: they take scripts. They stream nothing."""
+"""The primary, secondary and real-time ports: they take scripts and stream the robot's state.
+
+30001 primary: state at 10 Hz, messages, program state. 30002 secondary: state and the version message. 30003 real-time:
+the 1220-byte packet at 500 Hz. 30011 to 30013 stream the same and take nothing.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from wardarm.sim.ur_controller import streams
 from wardarm.sim.ur_controller.connection import Connection, Service
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
-PORTS = (30001, 30002, 30003)
+PRIMARY, SECONDARY, REAL_TIME = 30001, 30002, 30003
+PORTS = (PRIMARY, SECONDARY, REAL_TIME)
+READ_ONLY_PORTS = (30011, 30012, 30013)
+STATE_CYCLES = 50  # 10 Hz ("Primary client interface")
+# a program's end is `end` in the first column; other lines of programs begin with white space or another word
 _BEGIN = re.compile(rb"[ \t\r\n]*(?:#[^\n]*\n[ \t\r\n]*)*(def|sec)\b")
 _END = re.compile(rb"^end[ \t\r]*(?:\n|\Z)", re.MULTILINE)
+_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
+_STOPPED = re.compile(r"program (\S+) stopped: (.*)", re.DOTALL)
+_PROGRAM = re.compile(r"program (\S+) (started|ended|stopped)")
+_SAFETY = re.compile(r"[A-Z_]+(: .*| over)", re.DOTALL)
+_CODES = {"PROTECTIVE_STOP": 191, "VIOLATION": 192, "FAULT": 193}  # the real one has a code a cause; ours has three
 
 
 class ScriptPort(Service):
@@ -21,24 +36,106 @@ class ScriptPort(Service):
     def __init__(self, controller: Controller, port: int) -> None:
         super().__init__(port)
         self.controller = controller
+        self.takes = port in PORTS
+        self.kind = port if self.takes else port - 10
+        self._news: list[bytes] = []
+        self._known: list[str] = []
+        self._greeted: set[Connection] = set()
+        self._searched: dict[Connection, int] = {}
+        if self.kind == PRIMARY:
+            controller.listeners.append(self._heard)
 
+    # --- scripts in
     def received(self, link: Connection) -> None:
-        while link.buffer.strip():
-            if _BEGIN.match(link.buffer):
-                end = _END.search(link.buffer)
-                if end is None:
-                    return
-                source, rest = link.buffer[: end.end()], link.buffer[end.end() :]
-            else:
-                line, newline, rest = link.buffer.partition(b"\n")
-                if not newline:
-                    return
-                source = line
-            link.buffer[:] = rest
+        if not self.takes:
+            link.buffer.clear()
+            return
+        while (source := self._next(link)) is not None:
             if source.strip():
                 self.controller.submit(source.decode("latin-1"))
 
+    def _next(self, link: Connection) -> bytearray | None:
+        """The next complete program or line, taken out of the buffer."""
+        buffer = link.buffer
+        searched = self._searched.get(link)  # a long program comes in many pieces: only what is new is looked at
+        if searched is not None or _BEGIN.match(buffer):
+            found = _END.search(buffer, searched or 0)
+            if found is None:
+                self._searched[link] = max(0, buffer.rfind(b"\n") + 1)
+                return None
+            end = found.end()
+        else:
+            end = buffer.find(b"\n") + 1
+            if not end:
+                return None
+        self._searched.pop(link, None)
+        source = buffer[:end]
+        del buffer[:end]
+        return source
+
     def closed(self, link: Connection) -> None:
         """A client that closes right after the last byte of a program without a newline."""
-        if link.buffer.strip():
+        self._greeted.discard(link)
+        self._searched.pop(link, None)
+        if self.takes and link.buffer.strip():
             self.controller.note(f"port {self.port}: {len(link.buffer)} bytes without an end were dropped")
+
+    # --- state out
+    def publish(self) -> None:
+        c = self.controller
+        news, self._news = self._news, []
+        if not self.links:
+            return
+        if self.kind == REAL_TIME:
+            self._send(self.links, streams.real_time_packet(c))
+            return
+        new = self.links - self._greeted
+        if new:
+            self._greeted |= new
+            self._send(new, streams.version_message(c))
+        if news:
+            self._send(self.links, b"".join(news))
+        if c.cycle % STATE_CYCLES == 0:
+            made = streams.robot_state(c)
+            if self.kind == PRIMARY:
+                state, self._known = streams.program_state(c, [] if new else self._known)
+                made += state
+            self._send(self.links, made)
+        elif new:
+            self._send(new, streams.robot_state(c))
+
+    @staticmethod
+    def _send(links: Iterable[Connection], data: bytes) -> None:
+        for link in list(links):
+            if not link.waiting:  # a client that does not read misses packages
+                link.send(data)
+
+    def _heard(self, text: str) -> None:
+        """A line of the controller's log becomes a message to the primary clients."""
+        if not self.links:
+            return
+        c = self.controller
+        made: list[bytes] = []
+        if text.startswith("textmsg: "):
+            made.append(streams.text_message(c, text[9:]))
+        elif text.startswith("popup "):
+            title, _, said = text[6:].partition(": ")
+            made.append(streams.popup_message(c, title, said))
+        elif stopped := _STOPPED.fullmatch(text):
+            made.append(self._exception(stopped[2]))
+            made.append(streams.key_message(c, "PROGRAM_XXX_STOPPED", stopped[1]))
+        elif text.startswith("compile error: "):
+            made.append(self._exception(text[15:]))
+        elif program := _PROGRAM.fullmatch(text):
+            end = "STARTED" if program[2] == "started" else "STOPPED"
+            made.append(streams.key_message(c, f"PROGRAM_XXX_{end}", program[1]))
+        elif _SAFETY.fullmatch(text):
+            made.append(streams.safety_mode_message(c))
+            name, _, why = text.partition(": ")
+            if name in _CODES:
+                made.append(streams.error_message(c, _CODES[name], 0, why))
+        self._news += made
+
+    def _exception(self, text: str) -> bytes:
+        line = _LINE.fullmatch(text)
+        return streams.runtime_exception(self.controller, int(line[1]) if line else 0, line[2] if line else text)

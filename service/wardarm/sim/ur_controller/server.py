@@ -17,17 +17,19 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from wardarm.sim.ur_controller.connection import Acceptor, Connection, Service
 from wardarm.sim.ur_controller.control_port import PORT as CONTROL_PORT
 from wardarm.sim.ur_controller.control_port import Command, ControlPort
 from wardarm.sim.ur_controller.controller import Controller
 from wardarm.sim.ur_controller.dashboard import Dashboard
+from wardarm.sim.ur_controller.interpreter import InterpreterPort
 from wardarm.sim.ur_controller.modes import CYCLE_S
 from wardarm.sim.ur_controller.rtde import PORT as RTDE_PORT
 from wardarm.sim.ur_controller.rtde import Rtde
 from wardarm.sim.ur_controller.script_ports import PORTS as SCRIPT_PORTS
-from wardarm.sim.ur_controller.script_ports import ScriptPort
+from wardarm.sim.ur_controller.script_ports import READ_ONLY_PORTS, ScriptPort
 
 PWM_PIN = 8  # the first encoder input of an e-Series controller
 _CYCLE_NS = round(CYCLE_S * 1e9)
@@ -80,15 +82,20 @@ class Server:
         control_port: int = CONTROL_PORT,
     ) -> None:  # fmt: skip
         self.controller = controller
+        controller.slot.warm()
         self.selector = selectors.DefaultSelector()
         self.sim_rate = 1.0
         self.freeze_s = 0.0
+        self.slowness = 1.0
+        self._back_cycle = 0
         self._refused: set[str] = set()
+        self.control = ControlPort(self, controller, commands or {}, control_port)
         self.named: dict[str, list[Service]] = {
             "rtde": [Rtde(controller, rtde_port)],
             "dashboard": [Dashboard(controller)],
-            "script": [ScriptPort(controller, port) for port in SCRIPT_PORTS],
-            "control": [ControlPort(self, controller, commands or {}, control_port)],
+            "script": [ScriptPort(controller, port) for port in (*SCRIPT_PORTS, *READ_ONLY_PORTS)],
+            "control": [self.control],
+            "interpreter": [InterpreterPort(controller)],
             "other": list(services),
         }
         self.services = [s for group in self.named.values() for s in group]
@@ -105,18 +112,30 @@ class Server:
             raise
 
     def _refuses(self, name: str) -> Callable[[], bool]:
-        return lambda: name in self._refused
+        return lambda: name in self._refused or (self._back_cycle > 0 and name != "control")
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Take in what has arrived; with a timeout, wait that long for something."""
         for key, events in self.selector.select(timeout_s):
-            key.data.ready(events)
+            self.serve(key.data, events)
         if self.freeze_s > 0:
             seconds, self.freeze_s = self.freeze_s, 0.0
             time.sleep(seconds)  # injected: the whole controller stands still and answers nobody
 
+    def serve(self, target: Any, events: int) -> None:
+        """One ready socket. What a client sends may break its own connection, never the controller."""
+        try:
+            target.ready(events)
+        except Exception as e:
+            self.controller.note(f"a client's message broke its connection: {e!r}")
+            if isinstance(target, Connection):
+                target.close()
+
     def publish(self) -> None:
         """After a tick: send what it brought."""
+        if self._back_cycle and self.controller.cycle >= self._back_cycle:
+            self._back_cycle = 0
+            self.controller.note("the mains are back; the controller has started")
         for service in self.services:
             service.publish()
 
@@ -131,6 +150,13 @@ class Server:
         """Close every connection of a service (rtde, dashboard, script, control, other)."""
         for link in self.connections(name):
             link.close()
+
+    def away(self, seconds: float) -> None:
+        """No power: every connection but the control port's closes, and none is taken for that long."""
+        self._back_cycle = self.controller.cycle + max(1, round(seconds / CYCLE_S))
+        for name in self.named:
+            if name != "control":
+                self.drop(name)
 
     def refuse(self, name: str, on: bool) -> None:
         """Close new connections of a service at once, or take them again."""
@@ -176,7 +202,7 @@ def run_realtime(
         if on_tick is not None:
             on_tick()
         server.publish()
-        due += _CYCLE_NS
+        due += round(_CYCLE_NS * server.slowness)
         if now - due > _BEHIND_NS:
             due = now
         if now - mark_ns >= 1_000_000_000:

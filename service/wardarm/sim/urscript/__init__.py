@@ -10,8 +10,11 @@ what of the language is there and what was assumed about it.
 """
 
 from wardarm.sim.urscript.errors import ScriptError
-from wardarm.sim.urscript.generate import Compiled, compile_script
+from wardarm.sim.urscript.generate import Compiled, Signature, compile_script
 from wardarm.sim.urscript.program import Program, Thread
-from wardarm.sim.urscript.values import Pose, UrList, copy, to_text
+from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, copy, limited, to_text
 
-__all__ = ["Compiled", "Pose", "Program", "ScriptError", "Thread", "UrList", "compile_script", "copy", "to_text"]
+__all__ = [
+    "Compiled", "Pose", "Program", "ScriptError", "Signature", "Struct", "Text", "Thread", "UrList", "compile_script",
+    "copy", "limited", "to_text",
+]  # fmt: skip

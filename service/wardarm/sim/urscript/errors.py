@@ -11,5 +11,8 @@ class ScriptError(Exception):
         self.message = message
         self.line = line
 
+    def __reduce__(self) -> tuple[type[ScriptError], tuple[str, int]]:
+        return type(self), (self.message, self.line)
+
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}" if self.line else self.message

@@ -10,9 +10,12 @@ everywhere below it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from array import array
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
 
 from wardarm.sim.urscript.errors import ScriptError
 from wardarm.sim.urscript.parser import parse
@@ -27,6 +30,7 @@ from wardarm.sim.urscript.tree import (
     Index,
     Items,
     Literal,
+    Member,
     Method,
     Name,
     OnThread,
@@ -35,12 +39,26 @@ from wardarm.sim.urscript.tree import (
     Script,
     Simple,
     Stmt,
+    Struct,
     Unary,
     While,
 )
 
+_STRAIGHT = 25  # statements in a row that count like as many loop rounds: they too use up a thread's slice
 _COMPARES = frozenset({"==", "!=", "<", ">", "<=", ">="})
 _LOGIC = frozenset({"and", "or", "xor"})
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function of the controller takes. `parameters`: their names; the first `required` have no default."""
+
+    parameters: tuple[str, ...]
+    required: int
+
+
+Builtins = Mapping[str, Any] | Collection[str]
+"""Names of the controller's functions and constants. Calls of those whose value is a Signature are checked."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +67,25 @@ class Compiled:
 
     name: str
     secondary: bool
-    source: str
     code: CodeType
-    lines: tuple[int, ...]
+    lines: Sequence[int]
     globals: frozenset[str]
 
 
-def compile_script(source: str, builtins: Collection[str]) -> Compiled:
-    """Compile a program. `builtins`: names of the controller's functions and constants. Raises ScriptError."""
+def compile_script(source: str, builtins: Builtins) -> Compiled:
+    """Compile a program. Raises ScriptError with the line of what cannot be understood."""
     script = parse(source)
-    emitter = _Emitter(script, builtins)
-    text = emitter.program()
+    emitter = _Emitter(script, builtins if isinstance(builtins, Mapping) else dict.fromkeys(builtins))
+    try:
+        text = emitter.program()
+    except RecursionError:
+        raise ScriptError("nested too deeply", emitter.lines[-1] if emitter.lines else 0) from None
     try:
         code = compile(text, f"<urscript {script.name}>", "exec")
     except (SyntaxError, RecursionError, MemoryError) as e:
         line = getattr(e, "lineno", 0) or 0
         raise ScriptError(f"cannot be compiled: {e}", emitter.lines[line - 1] if line else 0) from e
-    return Compiled(script.name, script.secondary, source, code, tuple(emitter.lines), frozenset(emitter.global_names))
+    return Compiled(script.name, script.secondary, code, array("i", emitter.lines), frozenset(emitter.global_names))
 
 
 @dataclass
@@ -91,18 +111,42 @@ def _statements(body: list[Stmt]) -> list[Stmt]:
     return found
 
 
+def _name_of(assign: Assign) -> str:
+    assert isinstance(assign.target, Name)
+    return assign.target.id
+
+
+def _may_be_list(e: Expr) -> bool:
+    return not isinstance(e, Literal | Unary)
+
+
+def _fit(function: str, signature: Signature, given: int, named: Collection[str], line: int) -> None:
+    """Raises ScriptError if a call does not fit."""
+    names, required = signature.parameters, signature.required
+    if given > len(names):
+        raise ScriptError(f"{function} takes {len(names)} arguments, {given + len(named)} given", line)
+    for name in named:
+        if name not in names:
+            raise ScriptError(f"{function} has no parameter {name!r}; it has {', '.join(names)}", line)
+        if name in names[:given]:
+            raise ScriptError(f"{function}: {name} is given twice", line)
+    missing = [name for name in names[given:required] if name not in named]
+    if missing:
+        raise ScriptError(f"{function} takes {len(names)} arguments: {', '.join(missing)} missing", line)
+
+
 class _Emitter:
-    def __init__(self, script: Script, builtins: Collection[str]) -> None:
-        self.script, self.builtins = script, frozenset(builtins)
+    def __init__(self, script: Script, builtins: Mapping[str, Any]) -> None:
+        self.script, self.builtins = script, builtins
         self.out: list[str] = []
         self.lines: list[int] = []
         self.functions: dict[str, Define] = {}
         self.declared: set[str] = set()
         self._collect(script.body)
-        main_names = {
-            s.target.id for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)
-        }
-        self.global_names = self.declared | main_names
+        main = [s for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)]
+        self.main_locals = {_name_of(s) for s in main if s.scope == "local"} - self.declared
+        self.global_names = self.declared | {_name_of(s) for s in main} - self.main_locals
+        self.texts: dict[str, str] = {}
         self.scope = _Scope(True)
         self.loops = 0
 
@@ -125,11 +169,13 @@ class _Emitter:
     def program(self) -> str:
         for define in self.functions.values():
             self.function(define)
-        self.scope = _Scope(True)
+        self.scope = _Scope(True, locals=self.main_locals)
         self.emit(0, "def _main():", 1)
         if self.global_names:
             self.emit(1, "global " + ", ".join(sorted(f"u_{n}" for n in self.global_names)), 1)
         self.block(self.script.body, 1, 1)
+        for text, name in self.texts.items():
+            self.emit(0, f"{name} = _Text({text!r})", 1)
         return "\n".join(self.out) + "\n"
 
     def function(self, define: Define) -> None:
@@ -145,17 +191,29 @@ class _Emitter:
         for statement in _statements(define.body):
             if isinstance(statement, Assign) and statement.scope == "local" and isinstance(statement.target, Name):
                 shared.discard(statement.target.id)
-        self.scope = _Scope(True)  # defaults are evaluated outside
-        parameters = [f"u_{n}" + (f"={self.expr(d)}" if d is not None else "") for n, d in define.parameters]
+        parameters, late = [], []
+        self.scope = _Scope(True)  # defaults are evaluated outside, at the call
+        for name, default in define.parameters:
+            if default is None:
+                parameters.append(f"u_{name}")
+            elif isinstance(default, Literal) and not isinstance(default.value, str):
+                parameters.append(f"u_{name}={default.value!r}")
+            else:
+                parameters.append(f"u_{name}=_unset")
+                late.append((name, self.by_value(default)))
         self.scope = scope
         self.emit(0, f"def u_{define.name}({', '.join(parameters)}):", define.line)
         if shared:
             self.emit(1, "global " + ", ".join(sorted(f"u_{n}" for n in shared)), define.line)
+        for name, text in late:
+            self.emit(1, f"if u_{name} is _unset: u_{name} = {text}", define.line)
         self.block(define.body, 1, define.line)
 
     def block(self, body: list[Stmt], depth: int, line: int) -> None:
         before = len(self.out)
-        for statement in body:
+        for i, statement in enumerate(body):
+            if i and i % _STRAIGHT == 0:
+                self.emit(depth, f"_spin({_STRAIGHT})", statement.line)
             self.statement(statement, depth)
         if len(self.out) == before:
             self.emit(depth, "pass", line)
@@ -207,13 +265,17 @@ class _Emitter:
             return f"u_{name}"
         raise ScriptError(f"name {name!r} is not defined", line)
 
-    def place(self, target: Name | Index) -> str:
-        return f"u_{target.id}" if isinstance(target, Name) else self.expr(target)
+    def place(self, target: Name | Index | Member) -> str:
+        if not isinstance(target, Name):
+            return self.expr(target)
+        if target.id in self.functions:
+            raise ScriptError(f"{target.id} is a function and cannot be assigned", target.line)
+        return f"u_{target.id}"
 
     def by_value(self, e: Expr) -> str:
         """An expression whose list, if it is one, must be a copy."""
         text = self.expr(e)
-        return f"_copy({text})" if isinstance(e, Name | Index) else text
+        return f"_copy({text})" if isinstance(e, Name | Index | Member) else text
 
     def index(self, e: Expr) -> str:
         if isinstance(e, Literal) and isinstance(e.value, int):
@@ -242,26 +304,44 @@ class _Emitter:
         if define is None:
             if function in self.global_names or function not in self.builtins:
                 raise ScriptError(f"unknown function {function!r}", line)
+            self.check(function, len(args), named, line)
             texts = [self.expr(a) for a in args] + [f"{n}={self.expr(v)}" for n, v in named.items()]
             return ", ".join(texts)
-        names = [n for n, _ in define.parameters]
+        names = tuple(n for n, _ in define.parameters)
         required = sum(d is None for _, d in define.parameters)
-        if len(args) > len(names) or len(args) + len(named) < required:
-            raise ScriptError(f"{function} takes {len(names)} arguments, {len(args) + len(named)} given", line)
-        for name in named:
-            if name not in names:
-                raise ScriptError(f"{function} has no parameter {name!r}", line)
+        _fit(function, Signature(names, required), len(args), named, line)
         texts = [self.by_value(a) for a in args] + [f"u_{n}={self.by_value(v)}" for n, v in named.items()]
         return ", ".join(texts)
 
+    def check(self, function: str, given: int, named: Collection[str], line: int) -> None:
+        signature = self.builtins[function]
+        if isinstance(signature, Signature):
+            _fit(function, signature, given, named, line)
+
+    def number(self, e: Expr, op: str) -> str:
+        """An operand of an arithmetic operator."""
+        if isinstance(e, Literal) and isinstance(e.value, bool | str):
+            raise ScriptError(f"{op!r} needs numbers or lists, not {e.value!r}", e.line)
+        return self.expr(e)
+
     def expr(self, e: Expr) -> str:
         match e:
+            case Literal(value=str(value)):
+                name = hashlib.sha1(value.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+                return self.texts.setdefault(value, f"_t{name}")  # by content: interpreter mode shares the space
             case Literal(value=value):
                 return repr(value)
             case Name(id=name):
                 return self.name(name, e.line)
             case Items(items=items, pose=pose):
-                return f"{'_Pose' if pose else '_List'}([{', '.join(self.by_value(i) for i in items)}])"
+                if pose and len(items) != 6:
+                    raise ScriptError(f"a pose has 6 numbers, this one {len(items)}", e.line)
+                make = "_Pose" if pose else "_Items" if any(_may_be_list(i) for i in items) else "_List"
+                return f"{make}([{', '.join(self.by_value(i) for i in items)}])"
+            case Struct(members=members):
+                return f"_Struct({', '.join(f'm_{n}={self.by_value(v)}' for n, v in members.items())})"
+            case Member(value=value, name=name):
+                return f"{self.expr(value)}.m_{name}"
             case Index(value=value, indices=indices):
                 return self.expr(value) + "".join(f"[{self.index(i)}]" for i in indices)
             case Call(function=function, args=args, named=named):
@@ -277,11 +357,13 @@ class _Emitter:
             case Unary(op="not", value=value):
                 return f"(not {self.condition(value)})"
             case Unary(op=op, value=value):
-                return f"({op}{self.expr(value)})"
+                return f"({op}{self.number(value, op)})"
             case Binary(op="xor", left=left, right=right):
                 return f"({self.condition(left)} != {self.condition(right)})"
             case Binary(op=op, left=left, right=right) if op in _LOGIC:
                 return f"({self.condition(left)} {op} {self.condition(right)})"
-            case Binary(op=op, left=left, right=right):
+            case Binary(op=op, left=left, right=right) if op in _COMPARES:
                 return f"({self.expr(left)} {op} {self.expr(right)})"
+            case Binary(op=op, left=left, right=right):
+                return f"({self.number(left, op)} {op} {self.number(right, op)})"
         raise ScriptError(f"{type(e).__name__} is not understood", e.line)

@@ -37,6 +37,7 @@ WORDS = frozenset(
         "return",
         "run",
         "sec",
+        "struct",
         "thread",
         "while",
         "xor",

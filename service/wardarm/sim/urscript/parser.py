@@ -15,6 +15,7 @@ from wardarm.sim.urscript.tree import (
     Index,
     Items,
     Literal,
+    Member,
     Method,
     Name,
     OnThread,
@@ -23,6 +24,7 @@ from wardarm.sim.urscript.tree import (
     Script,
     Simple,
     Stmt,
+    Struct,
     Unary,
     While,
 )
@@ -41,7 +43,19 @@ _LEVELS: tuple[frozenset[str], ...] = (
 
 def parse(source: str) -> Script:
     """A whole program, or bare statements (then its name is `main`). Raises ScriptError."""
-    return _Parser(tokens(source)).script()
+    parser = _Parser(tokens(source))
+    try:
+        return parser.script()
+    except RecursionError:
+        raise ScriptError("nested too deeply", parser.here.line) from None
+    except IndexError:
+        raise ScriptError("the program ends in the middle of a statement", parser.stream[-1].line) from None
+
+
+def _is_place(value: Expr) -> bool:
+    while isinstance(value, Index | Member):
+        value = value.value
+    return isinstance(value, Name)
 
 
 class _Parser:
@@ -142,8 +156,8 @@ class _Parser:
         if self.has("="):
             self.take()
             self.newlines()
-            if not isinstance(value, Name | Index):
-                raise ScriptError("only a variable or an element of one can be assigned", line)
+            if not isinstance(value, Name | Index | Member) or not _is_place(value):
+                raise ScriptError("only a variable, an element or a member of one can be assigned", line)
             return Assign(line, value, self.expr(), scope)
         if scope:
             raise ScriptError(f"{scope} needs an assignment", line)
@@ -160,6 +174,10 @@ class _Parser:
             if self.has("="):
                 self.take()
                 default = self.expr()
+            if any(parameter == other for other, _ in parameters):
+                raise ScriptError(f"parameter {parameter} is there twice", line)
+            if default is None and parameters and parameters[-1][1] is not None:
+                raise ScriptError(f"parameter {parameter} without a default after one with a default", line)
             parameters.append((parameter, default))
             if not self.has(")"):
                 self.expect(",")
@@ -229,10 +247,13 @@ class _Parser:
                 value = Index(line, value, indices)
             elif self.has("."):
                 line = self.take().line
-                method = self.name()
+                method = self.take().text if self.here.kind == "word" else self.name()
                 if not self.has("("):
-                    raise ScriptError("structs are not supported by this simulator", line)
-                args, _ = self.arguments()
+                    value = Member(line, value, method)
+                    continue
+                args, named = self.arguments()
+                if named:
+                    raise ScriptError(f"{method}() takes no named arguments", line)
                 value = Method(line, value, method, args)
             else:
                 return value
@@ -243,9 +264,11 @@ class _Parser:
         named: dict[str, Expr] = {}
         while not self.has(")"):
             ahead = self.stream[self.at + 1]
-            if self.here.kind == "name" and ahead.kind == "op" and ahead.text == "=":
+            if self.here.kind in ("name", "word") and ahead.kind == "op" and ahead.text == "=":
                 name = self.take().text
                 self.take()
+                if name in named:
+                    raise ScriptError(f"{name} is given twice", ahead.line)
                 named[name] = self.expr()
             elif named:
                 raise ScriptError("a positional argument after a named one", self.here.line)
@@ -288,6 +311,12 @@ class _Parser:
             if token.text in ("True", "False"):
                 self.take()
                 return Literal(line, token.text == "True")
+            if token.text == "struct":
+                self.take()
+                args, members = self.arguments()
+                if args or not members:
+                    raise ScriptError("struct needs members: struct(name = value, ...)", line)
+                return Struct(line, members)
             if token.text == "run":
                 self.take()
                 name = self.name()

@@ -2,7 +2,7 @@
 
 What takes physical time (servoj, sync, sleep, a socket that has nothing yet) calls `wait()`, which gives up the rest
 of the thread's slice until the next cycle. A thread that computes without end loses its slice too, after
-`SPIN_LIMIT` loop rounds, as a real controller takes the slice away.
+`SPIN_LIMIT` loop rounds, as a real controller takes the slice away; one that does so for a second is an error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from typing import Any, NoReturn
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.explain import explain
 from wardarm.sim.urscript.generate import Compiled
-from wardarm.sim.urscript.values import Pose, UrList, below, copy, method, to_text, truth
+from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, below, copy, make_items, method, to_text, truth
 
-SPIN_LIMIT = 20_000  # loop rounds a thread may do in one cycle without taking physical time; our figure
+SPIN_LIMIT = 4_000  # loop rounds, or statements in a row, that fit into one cycle without physical time; our figure
+# Cycles in a row that end so until the program is stopped; our figure. The manual ("Thread scheduling") only says that
+# an exception and a protective stop can follow.
+SPIN_CYCLES_MAX = 500
 
 
 class _Halt(Exception):
@@ -30,6 +34,7 @@ class Thread:
         self.name = name
         self.greenlet = greenlet(run, parent)
         self.reads_at = -1
+        self.spun = 0
 
     @property
     def dead(self) -> bool:
@@ -52,12 +57,12 @@ class Program:
         """Called once when the program is over, however it ended."""
         self._hub: Any = None
         self._spins = 0
-        self._filename = compiled.code.co_filename
+        self._code = {compiled.code.co_filename: compiled.lines}
         space: dict[str, Any] = {f"u_{name}": value for name, value in builtins.items()}
         space.update(
-            _copy=copy, _truth=truth, _below=below, _method=method, _List=UrList, _Pose=Pose, _spin=self._spin,
-            _run=self._run, _kill=self._kill, _join=self._join, _halt=self._halt, _enter_critical=self._enter,
-            _exit_critical=self._exit,
+            _copy=copy, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
+            _Struct=Struct, _Text=Text, _unset=object(), _spin=self._spin, _run=self._run, _kill=self._kill,
+            _join=self._join, _halt=self._halt, _enter_critical=self._enter, _exit_critical=self._exit,
         )  # fmt: skip
         exec(compiled.code, space)
         self.space = space
@@ -86,7 +91,7 @@ class Program:
                 self.stop()
                 return False
             except Exception as e:  # whatever broke in the script ends the program with its line
-                self.error = self._explain(e)
+                self.error = explain(e, self._code)
                 self.stop()
                 return False
             if self.critical is not None and not self.critical.dead:
@@ -111,12 +116,35 @@ class Program:
     # --- called from inside the script
     def wait(self) -> None:
         """Give up the rest of this cycle."""
+        if self.compiled.secondary:
+            raise ScriptError("a secondary program must not take physical time")
+        self.current.spun = 0
         self._hub.switch()
 
-    def _spin(self) -> None:
-        self._spins += 1
+    def interpret(self, statements: Compiled) -> None:
+        """Run compiled statements (interpreter mode) in the calling thread, with this program's variables and functions.
+
+        They are compiled with `known()` as additional names.
+        """
+        self._code[statements.code.co_filename] = statements.lines
+        exec(statements.code, self.space)
+        self.space["_main"]()
+
+    def known(self) -> list[str]:
+        """Names that statements for `interpret` may use besides the controller's."""
+        return [name[2:] for name in self.space if name.startswith("u_")]
+
+    def _spin(self, rounds: int = 1) -> None:
+        self._spins += rounds
         if self._spins > SPIN_LIMIT:
-            self.wait()
+            thread = self.current
+            thread.spun += 1
+            if thread.spun > SPIN_CYCLES_MAX:
+                raise ScriptError(
+                    f"infinite loop: thread {thread.name} computed for {SPIN_CYCLES_MAX} cycles without taking physical "
+                    "time; put sync() or sleep() into it"
+                )
+            self._hub.switch()
 
     def _run(self, function: Callable[..., Any], *args: Any) -> Thread:
         thread = Thread(function.__name__[2:], lambda: function(*args), self._hub)
@@ -152,18 +180,3 @@ class Program:
     @staticmethod
     def _halt() -> NoReturn:
         raise _Halt
-
-    def _explain(self, error: Exception) -> ScriptError:
-        line, trace = 0, error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self._filename and trace.tb_lineno:
-                line = self.compiled.lines[trace.tb_lineno - 1]
-            trace = trace.tb_next
-        if isinstance(error, ScriptError):
-            return ScriptError(error.message, error.line or line)
-        text = str(error).replace("u_", "")
-        if isinstance(error, IndexError):
-            text = "list index out of range"
-        elif isinstance(error, UnboundLocalError | NameError):
-            text = f"variable used before it has a value ({text})"
-        return ScriptError(text, line)

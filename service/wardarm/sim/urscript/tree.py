@@ -34,6 +34,21 @@ class Call(Expr):
 
 
 @dataclass
+class Member(Expr):
+    """`value.name` of a struct."""
+
+    value: Expr
+    name: str
+
+
+@dataclass
+class Struct(Expr):
+    """`struct(name = value, ...)`."""
+
+    members: dict[str, Expr]
+
+
+@dataclass
 class Method(Expr):
     value: Expr
     name: str
@@ -74,7 +89,7 @@ class Stmt:
 
 @dataclass
 class Assign(Stmt):
-    target: Name | Index
+    target: Name | Index | Member
     value: Expr
     scope: str  # "", "global" or "local"
 

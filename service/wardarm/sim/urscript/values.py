@@ -1,15 +1,37 @@
-"""URScript's values: numbers, booleans and strings are Python's; lists and poses are copied whenever they are assigned."""
+"""URScript's values: numbers and booleans are Python's; lists, poses and structs are copied whenever they are assigned.
+
+Lists and matrices compute as the manual's "Matrix and Array Expressions" says: array with array element by element,
+scalars with every element, `*` of a matrix with a matrix or an array is the matrix product.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import add, mod, mul, sub, truediv
 from typing import Any, NoReturn
 
 from wardarm.sim.urscript.errors import ScriptError
 
+TEXT_MAX = 1023
+"""Characters of a string that `str_cat` or `to_str` makes (URScript manual)."""
+LIST_MAX = 1_000_000
+"""Elements of a list; ours, so that a program cannot eat the machine. The manual names no limit."""
+
+
+class Text(str):
+    """A string. It knows no arithmetic: `str_cat` joins."""
+
+    __slots__ = ()
+    kind = "string"
+
+    def _refuse(self, other: object) -> NoReturn:
+        raise ScriptError("strings cannot be computed with: str_cat joins them")
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
+
 
 class UrList(list[Any]):
-    """A list of fixed capacity. `+ - * /` work element by element, as URScript's array expressions do."""
+    """A list of fixed capacity; a list of lists is a matrix."""
 
     __slots__ = ("capacity",)
     kind = "list"
@@ -18,28 +40,50 @@ class UrList(list[Any]):
         super().__init__(items)
         self.capacity = max(capacity, len(self))
 
-    def _pairs(self, other: Any, symbol: str) -> Iterable[tuple[Any, Any]]:
+    @property
+    def is_matrix(self) -> bool:
+        return bool(self) and type(self[0]) is UrList
+
+    def _each(self, other: Any, symbol: str, op: Callable[[Any, Any], Any], swapped: bool = False) -> UrList:
         if isinstance(other, list):
             if len(other) != len(self):
                 raise ScriptError(f"'{symbol}' between lists of {len(self)} and {len(other)} elements")
-            return zip(self, other, strict=True)
+            return type(self)(op(a, b) for a, b in zip(self, other, strict=True))
         if isinstance(other, int | float) and not isinstance(other, bool):
-            return ((a, other) for a in self)
-        raise ScriptError(f"'{symbol}' between a {self.kind} and {other!r}")
+            return type(self)(op(other, a) if swapped else op(a, other) for a in self)
+        raise ScriptError(f"'{symbol}' between a {self.kind} and {to_text(other)}")
 
     def __add__(self, other: Any) -> UrList:
-        return type(self)(a + b for a, b in self._pairs(other, "+"))
+        return self._each(other, "+", add)
+
+    def __radd__(self, other: Any) -> UrList:
+        return self._each(other, "+", add, True)
 
     def __sub__(self, other: Any) -> UrList:
-        return type(self)(a - b for a, b in self._pairs(other, "-"))
+        return self._each(other, "-", sub)
+
+    def __rsub__(self, other: Any) -> UrList:
+        return self._each(other, "-", sub, True)
 
     def __mul__(self, other: Any) -> UrList:
-        return type(self)(a * b for a, b in self._pairs(other, "*"))
+        if self.is_matrix and isinstance(other, UrList):
+            return _matrix_product(self, other)
+        return self._each(other, "*", mul)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> UrList:
+        return self._each(other, "*", mul, True)
 
     def __truediv__(self, other: Any) -> UrList:
-        return type(self)(a / b for a, b in self._pairs(other, "/"))
+        return self._each(other, "/", truediv)
+
+    def __rtruediv__(self, other: Any) -> UrList:
+        return self._each(other, "/", truediv, True)
+
+    def __mod__(self, other: Any) -> UrList:
+        return self._each(other, "%", mod)
+
+    def __rmod__(self, other: Any) -> UrList:
+        return self._each(other, "%", mod, True)
 
     def __neg__(self) -> UrList:
         return type(self)(-a for a in self)
@@ -57,11 +101,61 @@ class Pose(UrList):
             raise ScriptError(f"a pose has 6 numbers, this one {len(self)}")
 
 
+class Struct:
+    """`struct(name = value, ...)`. Its members are fixed when it is made; in Python they are called `m_<name>`."""
+
+    kind = "struct"
+
+    def __init__(self, **members: Any) -> None:
+        self.__dict__.update(members)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dict__:
+            raise ScriptError(f"the struct has no member {name[2:]!r}; it has {', '.join(self.names())}")
+        self.__dict__[name] = value
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ScriptError(f"the struct has no member {name[2:]!r}; it has {', '.join(self.names())}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def names(self) -> list[str]:
+        return [name[2:] for name in self.__dict__]
+
+    def copied(self) -> Struct:
+        return Struct(**{name: copy(value) for name, value in self.__dict__.items()})
+
+
+def _matrix_product(a: UrList, b: UrList) -> UrList:
+    columns = len(a[0])
+    if columns != len(b):
+        raise ScriptError(f"'*' of a matrix with {columns} columns and something with {len(b)} rows")
+    if b.is_matrix:
+        width = len(b[0])
+        return UrList(UrList(sum(row[k] * b[k][j] for k in range(columns)) for j in range(width)) for row in a)
+    return UrList(sum(row[k] * b[k] for k in range(columns)) for row in a)
+
+
+def make_items(items: list[Any]) -> UrList:
+    """What `[...]` makes: a list, or a matrix if its elements are lists. Rows must be equally long."""
+    made = UrList(items)
+    if items and type(items[0]) is UrList:
+        width = len(items[0])
+        if any(type(row) is not UrList or len(row) != width for row in items):
+            raise ScriptError("the rows of a matrix must be lists of the same length")
+    return made
+
+
 def copy(value: Any) -> Any:
-    """The value that an assignment or an argument takes: lists by value, deep."""
+    """The value that an assignment or an argument takes: lists and structs by value, deep."""
     if isinstance(value, UrList):
-        items = [copy(v) for v in value] if value and isinstance(value[0], list) else value
+        items = [copy(v) for v in value] if value and isinstance(value[0], UrList | Struct) else value
         return type(value)(items, value.capacity)
+    if isinstance(value, Struct):
+        return value.copied()
     return value
 
 
@@ -77,14 +171,27 @@ def below(index: Any) -> NoReturn:
 
 
 def to_text(value: Any) -> str:
-    """As `to_str` and `textmsg` print it."""
+    """As `to_str` and `textmsg` print it: six decimals, trailing zeros removed (URScript manual, to_str)."""
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, float):
-        return f"{value:g}"
+        text = f"{value:.6f}"
+        if "." in text:
+            text = text.rstrip("0").rstrip(".")
+        return "0" if text == "-0" else text
     if isinstance(value, UrList):
         return ("p" if isinstance(value, Pose) else "") + "[" + ", ".join(to_text(v) for v in value) + "]"
+    if isinstance(value, Struct):
+        members = zip(value.names(), value.__dict__.values(), strict=True)
+        return "struct(" + ", ".join(f"{name}={to_text(v)}" for name, v in members) + ")"
     return str(value)
+
+
+def limited(text: str) -> Text:
+    """A string that a function made. Raises ScriptError beyond 1023 characters."""
+    if len(text) > TEXT_MAX:
+        raise ScriptError(f"a string of {len(text)} characters: the limit is {TEXT_MAX}")
+    return Text(text)
 
 
 def method(value: Any, name: str, args: tuple[Any, ...]) -> Any:
@@ -99,25 +206,40 @@ def method(value: Any, name: str, args: tuple[Any, ...]) -> Any:
         case "excess_capacity", 0:
             return value.capacity - len(value)
         case "append", 1:
-            if len(value) >= value.capacity:
-                raise ScriptError(f"append: the list is full ({value.capacity} elements)")
+            _make_room(value, 1, name)
             value.append(copy(args[0]))
+        case "extend", 1:
+            _make_room(value, len(args[0]), name)
+            value.extend(copy(args[0]))
+        case "insert", 2:
+            _make_room(value, 1, name)
+            if not 0 <= args[0] <= len(value):
+                below(args[0])
+            value.insert(args[0], copy(args[1]))
         case "pop", 0:
             if not value:
                 raise ScriptError("pop: the list is empty")
             return value.pop()
-        case "insert", 2:
-            if len(value) >= value.capacity:
-                raise ScriptError(f"insert: the list is full ({value.capacity} elements)")
-            value.insert(int(args[0]), copy(args[1]))
         case "remove", 1:
             if not 0 <= args[0] < len(value):
                 below(args[0])
             del value[args[0]]
+        case "slice", 2:
+            begin, end = args
+            if not 0 <= begin <= end <= len(value):
+                raise ScriptError(f"slice({begin}, {end}) of a list of {len(value)} elements")
+            return UrList(copy(v) for v in value[begin:end])
         case "clear", 0:
             value.clear()
         case "to_string", 0:
-            return to_text(value)
+            return limited(to_text(value))
         case _:
             raise ScriptError(f"a {value.kind} has no method {name}() with {len(args)} arguments")
     return None
+
+
+def _make_room(value: UrList, count: int, name: str) -> None:
+    if len(value) + count > value.capacity:
+        raise ScriptError(f"{name}: the list is full ({value.capacity} elements)")
+    if isinstance(value, Pose):
+        raise ScriptError(f"a pose has no method {name}()")

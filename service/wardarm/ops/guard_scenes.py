@@ -1,0 +1,138 @@
+"""Made-up rooms for the guard's bench: furniture, sensor noise, a walker, a flickering lamp, a curtain, a screen.
+
+As a program it is a room camera: raw GRAY8 frames at a steady rate, made beforehand, so that what it costs is the
+writing. With `--walk-s` somebody walks in every so often; each walk is a line in `--log`: the time at which the first
+frame in which they cover PERSON_PERCENT of the zone was exposed (here: finished being made, before it is written).
+
+    python -m wardarm.ops.guard_scenes --width 1280 --height 720 --fps 15 --log FILE --walk-s 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Grey = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+NOISE_GREY = 3.0
+PERSON_PERCENT = 0.5  # of the zone
+WALK_FRAMES_S = 1.0  # how long a walk lasts in the picture
+PERSON_HEIGHT = 0.42  # of the frame's height: somebody at 4 m from a camera of 54 degrees
+WALK_M_S, PERSON_M = 1.4, 1.75
+_STILL = 12  # different frames of the empty room
+
+
+class Room:
+    """Pictures of one room, float32 (height, width), and frames of them with fresh noise."""
+
+    def __init__(self, width: int, height: int, seed: int = 1) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.width, self.height = width, height
+        coarse = self.rng.uniform(70, 190, (9, 16)).astype(np.float32)
+        picture = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+        for _ in range(14):
+            x, y = int(self.rng.integers(0, width)), int(self.rng.integers(0, height))
+            w, h = int(self.rng.integers(width // 32, width // 5)), int(self.rng.integers(height // 18, height // 4))
+            cv2.rectangle(picture, (x, y), (x + w, y + h), float(self.rng.uniform(40, 220)), -1)
+        self.picture: Floats = np.clip(picture, 20, 235).astype(np.float32)
+        self._noise = self.rng.normal(0, NOISE_GREY, (height * 2, width * 2)).astype(np.float32)
+
+    def frame(self, picture: Floats | None = None, gain: float = 1.0) -> Grey:
+        """A picture as a sensor sees it: times `gain`, with noise."""
+        y, x = int(self.rng.integers(0, self.height)), int(self.rng.integers(0, self.width))
+        base = self.picture if picture is None else picture
+        noisy = base * np.float32(gain) + self._noise[y : y + self.height, x : x + self.width]
+        return np.asarray(np.clip(noisy + 0.5, 0, 255), np.uint8)
+
+    def person(self, x: float, y: float, picture: Floats | None = None, grey: float = 12.0) -> Floats:
+        """Somebody standing with feet at (x, y) pixels, in front of the room or of `picture`."""
+        out: Floats = (self.picture if picture is None else picture).copy()
+        h = PERSON_HEIGHT * self.height
+        for centre, axes, shade in (
+            ((x, y - 0.9 * h), (0.07 * h, 0.09 * h), grey + 15),
+            ((x, y - 0.6 * h), (0.15 * h, 0.24 * h), grey),
+            ((x - 0.06 * h, y - 0.2 * h), (0.06 * h, 0.21 * h), grey + 5),
+            ((x + 0.06 * h, y - 0.2 * h), (0.06 * h, 0.21 * h), grey + 5),
+        ):
+            cv2.ellipse(
+                out, (round(centre[0]), round(centre[1])), (round(axes[0]), round(axes[1])), 0, 0, 360, float(shade), -1
+            )
+        return out
+
+    def walk_px_s(self) -> float:
+        """Pixels a second of somebody who walks across the view."""
+        return WALK_M_S / PERSON_M * PERSON_HEIGHT * self.height
+
+
+def zone(width: int, height: int) -> list[tuple[float, float]]:
+    """The bench's keep-out zone: the right five eighths of the frame, below a strip of wall."""
+    left, top = round(0.375 * width), round(0.15 * height)
+    return [(left, top), (width, top), (width, height), (left, height)]
+
+
+def _covered_percent(room: Room, picture: Floats) -> float:
+    """Share of the zone that differs from the empty room by more than noise."""
+    corners = np.array(zone(room.width, room.height), np.int32)
+    (x0, y0), (x1, y1) = corners.min(0), corners.max(0)
+    off = np.abs(picture[y0:y1, x0:x1] - room.picture[y0:y1, x0:x1]) > 4 * NOISE_GREY
+    return 100 * float(off.mean())
+
+
+def _send(frame: Grey) -> None:
+    view = memoryview(frame.tobytes())
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]
+
+
+def produce(width: int, height: int, fps: float, log: Path | None, walk_s: float, first_s: float, seed: int) -> None:
+    """Write frames until nobody reads them."""
+    room, parent = Room(width, height, seed), os.getppid()
+    still = [room.frame() for _ in range(_STILL)]
+    walk: list[tuple[Grey, float]] = []
+    if walk_s > 0:
+        for i in range(int(WALK_FRAMES_S * fps)):
+            picture = room.person(
+                0.375 * width - 0.2 * PERSON_HEIGHT * height + room.walk_px_s() * i / fps, 0.92 * height
+            )
+            walk.append((room.frame(picture), _covered_percent(room, picture)))
+    due = time.monotonic()
+    next_walk, step, number, told = due + first_s, -1, 0, False
+    while os.getppid() == parent:
+        if walk and step < 0 and due >= next_walk:
+            step, told, next_walk = 0, False, next_walk + walk_s
+        frame, percent = walk[step] if 0 <= step < len(walk) else (still[number % _STILL], 0.0)
+        step = step + 1 if 0 <= step < len(walk) else -1
+        number += 1
+        exposed_ns = time.monotonic_ns()
+        if percent >= PERSON_PERCENT and not told and log is not None:
+            told = True
+            with log.open("a", encoding="utf-8") as f:
+                f.write(json.dumps({"exposed_ns": exposed_ns, "percent": round(percent, 2)}) + "\n")
+        _send(frame)
+        due += 1 / fps
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="wardarm.ops.guard_scenes", description="a made-up room camera on stdout")
+    for name in ("width", "height"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--fps", type=float, required=True)
+    parser.add_argument("--log", type=Path)
+    parser.add_argument("--walk-s", type=float, default=0.0, help="somebody walks in so often; 0: never")
+    parser.add_argument("--first-s", type=float, default=6.0, help="the first time")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    produce(args.width, args.height, args.fps, args.log, args.walk_s, args.first_s, args.seed)
+
+
+if __name__ == "__main__":
+    main()

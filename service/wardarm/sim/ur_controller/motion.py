@@ -1,0 +1,314 @@
+"""Laws of motion: where the joints are commanded to be after some program time.
+
+A `Path` is what `Servo.follow` plays, cycle by cycle. `MovePath` plays moves: with a blend the next law begins while
+the one before still comes to rest, and their displacements add up, so the corner is cut and the arm never stops.
+`ToolSpeedPath` moves the tool at a speed. Lengths in m, angles in rad, time in s of program time (the speed slider
+stretches it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from wardarm.sim.ur_controller.kinematics import (
+    Frame,
+    Kinematics,
+    NoSolution,
+    from_pose,
+    inverse,
+    product,
+    rotation_vector,
+)
+
+Joints = list[float]
+_STILL = (0.0, 0.0, 0.0)
+TURN_M = 0.1  # a radian of rotation counts as this many metres along a straight line; our figure
+
+
+class Path(Protocol):
+    done: bool
+
+    def advance(self, dt_s: float) -> Joints:
+        """The joints `dt_s` later. Raises NoSolution where the arm cannot follow."""
+        ...
+
+
+class Profile:
+    """Distance over time: from speed `v0` to `v` at `a`, on, and to rest at `a`. `t` > 0 sets the whole time instead.
+
+    If the distance is too short to stop in, the deceleration is what it takes.
+    """
+
+    def __init__(self, distance: float, v: float, a: float, t: float = 0.0, v0: float = 0.0) -> None:
+        v, a = max(abs(v), 1e-6), max(abs(a), 1e-6)
+        self.distance = distance
+        fall_a = a
+        if v0 * v0 > 2 * a * distance > 0:
+            fall_a = v0 * v0 / (2 * distance)
+            top = v0
+        else:
+            top = max(min(v, math.sqrt(a * distance + v0 * v0 / 2)), min(v0, v))
+        rise_a = a if top >= v0 else -a
+        self._v0, self._rise_a, self._fall_a, self._top = v0, rise_a, fall_a, top
+        self._rise_s = abs(top - v0) / a
+        rise = (v0 + top) / 2 * self._rise_s
+        fall = top * top / (2 * fall_a)
+        self._cruise_s = max(0.0, distance - rise - fall) / top if top > 0 else 0.0
+        self.total_s = self._rise_s + self._cruise_s + top / fall_a
+        self._rate = self.total_s / t if t > 0 and self.total_s > 0 else 1.0
+        self.total_s /= self._rate
+
+    def gone(self, t_s: float) -> float:
+        """Distance gone."""
+        if t_s >= self.total_s:
+            return self.distance
+        t = t_s * self._rate
+        if t < self._rise_s:
+            return self._v0 * t + 0.5 * self._rise_a * t * t
+        left = self.total_s * self._rate - t
+        if left < self._top / self._fall_a:
+            return self.distance - 0.5 * self._fall_a * left * left
+        return (
+            self.distance - 0.5 * self._top * self._top / self._fall_a - self._top * (left - self._top / self._fall_a)
+        )
+
+    def speed(self, t_s: float) -> float:
+        if t_s >= self.total_s:
+            return 0.0
+        t = t_s * self._rate
+        left = self.total_s * self._rate - t
+        value = self._v0 + self._rise_a * t if t < self._rise_s else min(self._top, self._fall_a * left)
+        return value * self._rate
+
+
+class Law:
+    """One move. `tool` is the flange-to-TCP frame, `goal_q` where it ends.
+
+    `takes_over`: it begins where the arm is, at its speed, and replaces the law before instead of adding to it.
+    """
+
+    takes_over = False
+
+    def __init__(self, kinematics: Kinematics, tool: Frame, profile: Profile, goal_q: Sequence[float]) -> None:
+        self.kinematics, self.tool, self.profile = kinematics, tool, profile
+        self.goal_q = [float(v) for v in goal_q]
+        self.goal = self._tcp(self.goal_q)[9:]
+        self.q = list(self.goal_q)
+        self.passed_s = 0.0
+
+    @property
+    def done(self) -> bool:
+        return self.passed_s >= self.profile.total_s
+
+    def _tcp(self, q: Sequence[float]) -> Frame:
+        return product(self.kinematics.flange(q), self.tool)
+
+    def left_m(self) -> float:
+        """How far the TCP still is from the law's end, as the crow flies."""
+        return math.dist(self._tcp(self.q)[9:], self.goal)
+
+    def advance(self, dt_s: float) -> Joints:
+        self.passed_s = min(self.profile.total_s, self.passed_s + dt_s)
+        self.q = self.goal_q if self.done else self.at(self.profile.gone(self.passed_s))
+        return self.q
+
+    def at(self, distance: float) -> Joints:
+        raise NotImplementedError
+
+
+class JointLaw(Law):
+    """movej: straight in joint space; the leading axis keeps speed and acceleration."""
+
+    def __init__(
+        self, kinematics: Kinematics, tool: Frame, start: Sequence[float], goal: Sequence[float], v: float, a: float, t: float
+    ) -> None:  # fmt: skip
+        length = max(abs(g - s) for s, g in zip(start, goal, strict=True))
+        super().__init__(kinematics, tool, Profile(length, v, a, t), goal)
+        self._start = list(start)
+
+    def at(self, distance: float) -> Joints:
+        f = distance / self.profile.distance
+        return [s + (g - s) * f for s, g in zip(self._start, self.goal_q, strict=True)]
+
+
+Shape = Callable[[float], tuple[float, float, float]]
+"""Distance along a curve to a point, m."""
+
+
+class ToolLaw(Law):
+    """The TCP along a curve, its rotation evenly from the first to the last, or about `axis` with the curve."""
+
+    def __init__(
+        self, kinematics: Kinematics, tool: Frame, start_q: Sequence[float], goal: Frame, point: Shape, length: float,
+        profile: Profile, turn: Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
+        self._back = inverse(tool)
+        try:
+            goal_q = kinematics.joints(product(goal, self._back), start_q)
+        except NoSolution:
+            goal_q = kinematics.closest(product(goal, self._back), start_q)
+        super().__init__(kinematics, tool, profile, goal_q)
+        start = self._tcp(start_q)
+        self._rotation: Frame = (*start[:9], *_STILL)
+        self._turn = tool_turn(start, goal) if turn is None else turn
+        self._point, self._length = point, length
+        self.q = list(start_q)
+        self._on_path = True
+
+    def at(self, distance: float) -> Joints:
+        f = distance / self.profile.distance
+        turned = product(from_pose((*_STILL, *(v * f for v in self._turn))), self._rotation)
+        frame = (*turned[:9], *self._point(f * self._length))
+        return self.kinematics.joints(product(frame, self._back), self.q)
+
+    def advance(self, dt_s: float) -> Joints:
+        before = self.q
+        q = super().advance(dt_s)
+        if self.done and max(abs(a - b) for a, b in zip(q, before, strict=True)) > 0.5:
+            raise NoSolution("the end of the line lies on another branch of the arm: there is a singularity on the way")
+        return q
+
+
+def tool_turn(start: Frame, goal: Frame) -> tuple[float, float, float]:
+    """The rotation vector, in base, that turns one frame into the other."""
+    return rotation_vector(product((*goal[:9], *_STILL), inverse((*start[:9], *_STILL))))
+
+
+def line(start: Sequence[float], goal: Sequence[float]) -> tuple[Shape, float]:
+    length = math.dist(start, goal)
+    way = [(g - s) / length if length > 0 else 0.0 for s, g in zip(start, goal, strict=True)]
+    return lambda s: (start[0] + way[0] * s, start[1] + way[1] * s, start[2] + way[2] * s), length
+
+
+def corner(start: Sequence[float], waypoint: Sequence[float], goal: Sequence[float]) -> tuple[Shape, float]:
+    """From `start` on the way to `waypoint`, round the corner on an arc that touches both lines, and on to `goal`."""
+    p, w, g = np.array(start), np.array(waypoint), np.array(goal)
+    radius_m, onward = float(np.linalg.norm(w - p)), float(np.linalg.norm(g - w))
+    if radius_m < 1e-9 or onward < 1e-9:
+        return line(start, goal)
+    into, out = (w - p) / radius_m, (g - w) / onward
+    bend = math.acos(max(-1.0, min(1.0, float(into @ out))))
+    cut = min(radius_m, onward)
+    if bend < 1e-6 or bend > math.pi - 1e-3:  # straight on, or back: no arc
+        first, a = line(start, waypoint)
+        second, b = line(waypoint, goal)
+        return lambda s: first(s) if s < a else second(s - a), a + b
+    begin = w - into * cut
+    r = cut / math.tan(bend / 2)
+    centre = begin + r * _towards(into, out)
+    arc_m, ahead = r * bend, radius_m - cut
+    end = w + out * cut
+
+    def point(s: float) -> tuple[float, float, float]:
+        if s < ahead:
+            at = p + into * s
+        elif s < ahead + arc_m:
+            angle = (s - ahead) / r
+            at = centre + (begin - centre) * math.cos(angle) + into * r * math.sin(angle)
+        else:
+            at = end + out * (s - ahead - arc_m)
+        return float(at[0]), float(at[1]), float(at[2])
+
+    return point, ahead + arc_m + onward - cut
+
+
+def _towards(into: np.ndarray, out: np.ndarray) -> np.ndarray:
+    side = out - into * float(into @ out)
+    return side / float(np.linalg.norm(side))
+
+
+def circle(
+    start: Sequence[float], via: Sequence[float], goal: Sequence[float]
+) -> tuple[Shape, float, tuple[float, float, float]]:
+    """The arc through three points: point, length, and the rotation vector from start to goal. Raises ValueError."""
+    a, b, c = np.array(start), np.array(via), np.array(goal)
+    ab, ac = b - a, c - a
+    normal = np.cross(ab, ac)
+    square = float(normal @ normal)
+    if square < 1e-12 * float(ab @ ab) * float(ac @ ac) or square == 0.0:
+        raise ValueError("the three points lie on one line")
+    centre = a + (np.cross(normal, ab) * float(ac @ ac) + np.cross(ac, normal) * float(ab @ ab)) / (2 * square)
+    axis = normal / math.sqrt(square)
+    u = a - centre
+    radius = float(np.linalg.norm(u))
+    v = np.cross(axis, u)
+    angle = math.atan2(float((c - centre) @ v), float((c - centre) @ u)) % (2 * math.pi)
+
+    def point(s: float) -> tuple[float, float, float]:
+        at = centre + u * math.cos(s / radius) + v * math.sin(s / radius)
+        return float(at[0]), float(at[1]), float(at[2])
+
+    x, y, z = (axis * angle).tolist()
+    return point, radius * angle, (x, y, z)
+
+
+class MovePath:
+    """Moves, one or several at a time. The last law is the one that plays; those before it still fade out."""
+
+    def __init__(self, law: Law) -> None:
+        self.laws = [law]
+        self.done = False
+        self.blend_m = 0.0
+        """Radius with which the last law's end may be blended into the next move."""
+
+    @property
+    def law(self) -> Law:
+        return self.laws[-1]
+
+    def add(self, law: Law) -> None:
+        self.laws.append(law)
+
+    def advance(self, dt_s: float) -> Joints:
+        q = list(self.law.advance(dt_s))
+        for old in self.laws[:-1]:
+            moved = old.advance(dt_s)
+            q = [a + b - g for a, b, g in zip(q, moved, old.goal_q, strict=True)]
+        self.laws = [law for law in self.laws if not law.done] or self.laws[-1:]
+        self.done = self.law.done and len(self.laws) == 1
+        return q
+
+
+class ToolSpeedPath:
+    """speedl and stopl: the tool accelerates straight to `goal` (m/s, rad/s, base frame) and goes on. Never done."""
+
+    def __init__(
+        self, kinematics: Kinematics, tool: Frame, q: Sequence[float], twist: Sequence[float], goal: Sequence[float],
+        a: float, a_turn: float,
+    ) -> None:  # fmt: skip
+        self._kinematics, self._tool = kinematics, tool
+        self._q, self.twist = np.array(q, float), np.array(twist, float)
+        self._goal = np.array(goal, float)
+        self._a, self._a_turn = max(abs(a), 1e-6), max(abs(a_turn), 1e-6)
+        self.done = self.reached = False
+
+    def advance(self, dt_s: float) -> Joints:
+        self.reached = _approach(self.twist[:3], self._goal[:3], self._a * dt_s)
+        self.reached &= _approach(self.twist[3:], self._goal[3:], self._a_turn * dt_s)
+        if self.reached and not self.twist.any():
+            self.done = True
+            return self._q.tolist()  # type: ignore[no-any-return]
+        half_way = self._q + self._speed(self._q) * (dt_s / 2)
+        self._q = self._q + self._speed(half_way) * dt_s
+        return self._q.tolist()  # type: ignore[no-any-return]
+
+    def _speed(self, q: np.ndarray) -> np.ndarray:
+        """Joint speeds that move the tool so."""
+        try:
+            return np.linalg.solve(self._kinematics.jacobian(q.tolist(), self._tool), self.twist)
+        except np.linalg.LinAlgError as e:
+            raise NoSolution("the tool cannot move on from here: singularity") from e
+
+
+def _approach(now: np.ndarray, goal: np.ndarray, most: float) -> bool:
+    """Bring a vector up to `most` closer to its goal, in place. Says whether it is there."""
+    left = goal - now
+    size = float(np.linalg.norm(left))
+    if size <= most:
+        now[:] = goal
+        return True
+    now += left * (most / size)
+    return False

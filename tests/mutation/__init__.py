@@ -1,0 +1,1 @@
+"""Mutants of what decides about motion, and the runs that have to kill them (docs/verification.md)."""
