@@ -176,7 +176,10 @@ def test_power_loss_drops_everybody_and_comes_back_powered_off(ur: Robot) -> Non
 
 def test_force_and_payload_are_felt_and_slow_stretches_the_cycles(ur: Robot) -> None:
     ur.ask("inject payload 2")
-    ur.run("def feel():\n  global f = get_tcp_force()\n  write_output_float_register(12, f[2])\nend\n")
+    ur.run(
+        "def feel():\n  while True:\n    global f = get_tcp_force()\n"
+        "    write_output_float_register(12, f[2])\n    sync()\n  end\nend\n"
+    )
     ur.wait("the force", lambda s: s["output_doubles"][0] == pytest.approx(-19.64))
     ur.ask("inject slow 4")
     ur.wait("slowness", lambda s: s["sim_rate"] < 0.4, 20)
