@@ -243,6 +243,8 @@ class Server:
             raise AssertionError(f"api ended with {self.process.returncode}")
         if int(self.bed.api_block.head["writer_pid"]) != self.process.pid or self.starting():
             return False
+        if any(h.reason is HoldReason.STARTING for h in self.bed.latch.holds):
+            return False
         return all(_listens(address) for address in (self.address, self.stop_address))
 
     def starting(self) -> bool:

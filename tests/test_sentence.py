@@ -49,7 +49,7 @@ def test_an_absent_object_is_refused_with_the_reason(bed: Bed) -> None:
     scene, _ = stage(CUP, 11, absent=True)
     bed.load(scene)
     before = bed.q_rad()
-    task = bed.client.say(SENTENCE)
+    task = bed.say(SENTENCE)
     assert task.state == task_pb2.TASK_STATE_REFUSED
     assert "name one thing that is seen" in task.text_en
     assert np.allclose(bed.q_rad(), before, atol=2e-3)
@@ -79,7 +79,10 @@ def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(b
     bed.load(scene)
     with bed.client.lease() as lease:
         task = bed.client.create_task(lease, instruction=SENTENCE)
-        bed.wait("under way", lambda s: s.arm.state == state_pb2.ARM_STATE_RUNNING and s.task.steps[0].fraction > 0.05)
+        with bed.attended(lease):
+            bed.wait(
+                "under way", lambda s: s.arm.state == state_pb2.ARM_STATE_RUNNING and s.task.steps[0].fraction > 0.05
+            )
         bed.world("visitor", to="table")
         held = bed.wait(
             "held", lambda s: any(h.reason == hold_pb2.HOLD_REASON_INTRUDER for h in s.holds) and s.arm.at_rest
@@ -96,7 +99,7 @@ def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(b
         assert cleared.holds, "the hold ended by itself"
         assert np.allclose(bed.q_rad(), at, atol=2e-3), "moved without a word"
         bed.client.resume([h.token for h in cleared.holds], lease)
-        ended = bed.client.follow(task.task_id, lease)
+        ended = bed.follow(task, lease)
     assert ended.state == task_pb2.TASK_STATE_DONE, ended.text_en
     assert bed.piece(cup.name)["fetched"]
     touches = bed.world()["touches"]
@@ -111,7 +114,7 @@ def test_with_two_cups_colours_swapped_the_other_cup_is_taken(bed: Bed) -> None:
     bowl = scenes.SceneObject("bowl", "white", 0.60, 0.0, 0.0, 0.0, "bowl0")
     bed.load(scenes.Scene((blue, red, bowl), (0.5, -0.3)))
     bed.world("swap_colors", a="cup0", b="cup1")
-    task = bed.client.say("bring me the blue cup")
+    task = bed.say("bring me the blue cup")
     assert task.state == task_pb2.TASK_STATE_DONE, task.text_en
     assert bed.piece("cup1")["fetched"]
     assert not bed.piece("cup0")["lifted"]
@@ -125,9 +128,10 @@ def test_stop_and_sigterm_leave_the_cup_in_the_fingers(bed: Bed) -> None:
     with bed.client.lease() as lease:
         bed.client.create_task(lease, instruction=SENTENCE)
         end = time.monotonic() + PATIENCE_S
-        while not (bed.piece(cup.name)["held"] and bed.piece(cup.name)["rise_m"] > 0.08):
-            assert time.monotonic() < end, bed.client.state()
-            time.sleep(0.1)
+        with bed.attended(lease):
+            while not (bed.piece(cup.name)["held"] and bed.piece(cup.name)["rise_m"] > 0.08):
+                assert time.monotonic() < end, bed.client.state()
+                time.sleep(0.1)
         bed.client.stop("test")
         bed.wait("at rest", lambda s: s.arm.at_rest)
         assert bed.piece(cup.name)["held"]

@@ -75,7 +75,7 @@ def test_the_sentence_is_tried(request: pytest.FixtureRequest, seed: int, senten
     recorder = threading.Thread(target=record, args=(log, ended))
     recorder.start()
     try:
-        task = bed.client.say(sentence)
+        task = bed.say(sentence)
         text, state = task.text_en, task_pb2.TaskState.Name(task.state)
     except Refused as e:
         text, state = e.text, e.reason
@@ -126,7 +126,7 @@ def test_with_random_weights_nothing_is_delivered(tmp_path: Path) -> None:
             scene, target = stage(asking.named(SENTENCES[0]), seed)
             assert target is not None
             bed.load(scene)
-            bed.client.say(SENTENCES[0])
+            bed.say(SENTENCES[0])
             delivered += bed.piece(target.name)["fetched"]
         assert delivered == 0
     finally:

@@ -83,4 +83,7 @@ def _latched(hold: Any, picture: Picture, word: OwnWord, stopped: bool) -> HoldV
     else:
         clearable = picture.words[process].ok
     detail = ring.text(hold["detail"]).removeprefix(f"{process.name.lower()}: ")  # `process` says it already
+    cause = word.leading() if process is ProcessId.API else None
+    if cause is not None and cause.reason is reason:
+        detail = cause.detail  # of the press that the token names, which arm may not have seen yet
     return HoldView(reason, process, seq, token, int(hold["since_ns"]), detail, clearable, latched=True)
