@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,11 @@ from wardarm.client import Client, Lease, Refused
 from wardarm.config import Config
 from wardarm.sim import scenes
 from wardarm.sim.control import ask
+from wardarm.sim.demo.attendant import Attendant
 from wardarm.sim.demo.run import System, desk_config
 from wardarm.v1 import hold_pb2, task_pb2
 
 PATIENCE_S = 150
-# What a machine that stood still for a moment is rightly held for. Nothing else is looked past.
-LATE = frozenset(
-    {
-        hold_pb2.HOLD_REASON_WATCHDOG,
-        hold_pb2.HOLD_REASON_INFERENCE_STALE,
-        hold_pb2.HOLD_REASON_GATE_FAULT,
-        hold_pb2.HOLD_REASON_CAMERA_LOST,
-        hold_pb2.HOLD_REASON_ROOM_CAMERA_LOST,
-        hold_pb2.HOLD_REASON_LEASE_LOST,
-    }
-)
-NO_DATA = "no data"  # of a ROBOT hold that is only that: RTDE was late
-RESUMES = 3  # of one task; more is a fault and not a moment
 
 
 class Bed:
@@ -67,15 +54,10 @@ class Bed:
                 end = time.monotonic() + PATIENCE_S
                 while (state := self.client.state()).holds:
                     assert time.monotonic() < end, f"held: {state}"
-                    self._resume(state, lease)
+                    with contextlib.suppress(Refused):  # its cause is back, or another hold came in between
+                        self.client.resume([h.token for h in state.holds], lease)
+                    time.sleep(0.2)
         self.world("load_scene", scene=scene.to_json())
-
-    def _resume(self, state: Any, lease: Lease) -> bool:
-        with contextlib.suppress(Refused):  # its cause is back, or another hold came in between
-            self.client.resume([h.token for h in state.holds], lease)
-            return True
-        time.sleep(0.5)
-        return False
 
     def piece(self, name: str) -> dict[str, Any]:
         return next(p for p in self.world()["pieces"] if p["name"] == name)
@@ -104,34 +86,12 @@ class Bed:
                 time.sleep(0.1)
         return now
 
-    @contextlib.contextmanager
-    def attended(self, lease: Lease) -> Iterator[None]:
-        """Somebody resumes a hold whose reason is that a program of this machine was late, with a warning."""
-        over = threading.Event()
-
-        def look() -> None:
-            resumes = 0
-            while not over.wait(0.5) and resumes < RESUMES:
-                state = self.client.state()
-                if state.holds and all(_late(h) for h in state.holds) and self._resume(state, lease):
-                    resumes += 1
-                    warnings.warn("late on this machine: " + "; ".join(h.detail for h in state.holds), stacklevel=1)
-
-        nurse = threading.Thread(target=look, daemon=True)
-        nurse.start()
-        try:
-            yield
-        finally:
-            over.set()
-            nurse.join()
+    def attended(self, lease: Lease) -> Attendant:
+        """Somebody who resumes, with a warning, what is held because a program of this machine was late."""
+        return Attendant(self.client, lambda late: warnings.warn(f"late on this machine: {late}", stacklevel=1), lease)
 
     def q_rad(self) -> list[float]:
         return list(self.client.state().arm.q_rad)
-
-
-def _late(hold: Any) -> bool:
-    no_data = hold.reason == hold_pb2.HOLD_REASON_ROBOT and NO_DATA in hold.detail
-    return hold.clearable and (hold.reason in LATE or no_data)
 
 
 def causes_gone(state: Any) -> bool:

@@ -14,6 +14,7 @@ from wardarm.client import Client, Refused
 from wardarm.config import Config
 from wardarm.ops import installation
 from wardarm.policy.instruction import Instructions
+from wardarm.sim.demo.attendant import Attendant
 from wardarm.sim.demo.staging import reference
 from wardarm.training.language import Reference
 from wardarm.v1 import task_pb2
@@ -32,6 +33,7 @@ class Outcome:
     steps: list[dict[str, Any]] = field(default_factory=list)
     model: dict[str, str] = field(default_factory=dict)
     at_rest: bool = False
+    resumed: list[str] = field(default_factory=list)  # why, each time: this machine was late, and Resume was pressed
 
     @property
     def done(self) -> bool:
@@ -50,7 +52,8 @@ def named(instruction: str) -> Reference | None:
 def say(config: Config, instruction: str, deadline_s: float, console: Console) -> Outcome:
     """Say the sentence and follow its task to the end, at most `deadline_s`; then it is stopped, and FAILED.
 
-    Never raises for a sentence that is refused: that is an outcome.
+    Never raises for a sentence that is refused: that is an outcome. What is held because this machine was late is
+    resumed, as somebody at the bed would (`Attendant`), and kept in `resumed`.
     """
     with Client(config.api.address, config.api.stop_address, name=CLIENT) as client:
         info = client.info().model
@@ -58,7 +61,10 @@ def say(config: Config, instruction: str, deadline_s: float, console: Console) -
         patience = _Patience(client, deadline_s)
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         try:
-            with Progress(*columns, console=console, transient=True) as bar:
+            with (
+                Progress(*columns, console=console, transient=True) as bar,
+                Attendant(client, outcome.resumed.append),
+            ):
                 row = bar.add_task("asking", total=1.0)
 
                 def show(event: Any) -> None:

@@ -85,6 +85,7 @@ def summary(result: Result) -> dict[str, Any]:
             "refusals": seen.refusals,
         },
         "holds": seen.holds,
+        "resumed": result.task.resumed if result.task else [],
         "touches": touches,
         "model": {"name": model.get("name"), "sha256": model.get("sha256"), "stand_in": True},
         "processes": result.processes,
@@ -136,6 +137,8 @@ def table(result: Result, figures: dict[str, Any], console: Console) -> None:
         grid.add_row(
             f"step: {step['kind']}", f"{step['state']}" + (f": {step['reason']}" if step.get("reason") else "")
         )
+    for late in figures["resumed"]:
+        grid.add_row("held and resumed", f"this machine was late: {late}")
     row = figures["limits"]
     if row["max_ratio"] is not None:
         grid.add_row(

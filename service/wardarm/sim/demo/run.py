@@ -27,13 +27,14 @@ import numpy as np
 from rich.console import Console
 
 from wardarm import config as configuration
-from wardarm.client import Refused
+from wardarm.client import Client, Refused
 from wardarm.config import Config
 from wardarm.ops import limits
 from wardarm.shm import ring
 from wardarm.sim import scenes
 from wardarm.sim.control import ControlError, ask
 from wardarm.sim.demo import asking, report
+from wardarm.sim.demo.attendant import Attendant
 from wardarm.sim.demo.staging import NoSuchScene, meant, stage
 from wardarm.sim.demo.witness import Seen, Witness
 
@@ -130,7 +131,8 @@ class System:
     """`wardarm run` as a child. Leaves no process behind: a killed parent's system comes to rest and ends by itself."""
 
     def __init__(self, config: Config, run_dir: Path) -> None:
-        self.run_dir, self.prefix = run_dir, config.shm.prefix
+        self.run_dir, self.prefix, self._api = run_dir, config.shm.prefix, config.api
+        self.resumed: list[str] = []  # what was late while it started, once each time
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(parents=True)
         file = run_dir / "demo.json"
@@ -148,18 +150,19 @@ class System:
         return {}
 
     def wait_ready(self, deadline_s: float = START_DEADLINE_S) -> Iterator[list[str]]:
-        """Yields what is still waited for until all is up. Raises DemoFailed."""
+        """Yields what is still waited for until all is up; resumes what was late meanwhile. Raises DemoFailed."""
         end = time.monotonic() + deadline_s
-        while True:
-            status = self.status()
-            if status.get("ready"):
-                return
-            if self.process.poll() is not None:
-                raise DemoFailed(f"the system ended while starting; see {self.run_dir}/*.log")
-            if time.monotonic() > end:
-                raise DemoFailed(f"not ready after {deadline_s:.0f} s: {'; '.join(status.get('waiting_for', []))}")
-            yield status.get("waiting_for", [])
-            time.sleep(0.25)
+        with (
+            Client(self._api.address, self._api.stop_address, name="start") as client,
+            Attendant(client, self.resumed.append),
+        ):
+            while not (status := self.status()).get("ready"):
+                if self.process.poll() is not None:
+                    raise DemoFailed(f"the system ended while starting; see {self.run_dir}/*.log")
+                if time.monotonic() > end:
+                    raise DemoFailed(f"not ready after {deadline_s:.0f} s: {'; '.join(status.get('waiting_for', []))}")
+                yield status.get("waiting_for", [])
+                time.sleep(0.25)
 
     def stop(self) -> None:
         if self.process.poll() is None:
@@ -241,6 +244,7 @@ def carry_out(result: Result, console: Console) -> None:
         time.sleep(0.3)
         result.start_ns = time.monotonic_ns()
         result.task = asking.say(result.config, result.instruction, TASK_DEADLINE_S, console)
+        result.task.resumed[:0] = system.resumed
         time.sleep(0.5)
         result.world = ask(result.config.sim.address, result.config.sim.control_port, "report")
     finally:
