@@ -12,6 +12,8 @@ from typing import Any
 from wardarm import config as configuration
 from wardarm.client import Client, Lease, Refused
 from wardarm.config import Config
+from wardarm.shm import ring
+from wardarm.shm.layouts import BlockKind
 from wardarm.sim import scenes
 from wardarm.sim.control import ask
 from wardarm.sim.demo.attendant import Attendant
@@ -45,6 +47,9 @@ class Bed:
 
     def load(self, scene: scenes.Scene) -> None:
         """Lay the scene, at a bedside where nothing is under way or held: an earlier test must not fail this one."""
+        self.world("knock_camera")
+        self.world("blackout", camera="d455", on=False)
+        self.world("visitor", to="away")
         state = self.client.state()
         if state.HasField("task") or state.holds:
             with self.client.lease() as lease:
@@ -89,6 +94,17 @@ class Bed:
     def attended(self, lease: Lease) -> Attendant:
         """Somebody who resumes, with a warning, what is held because a program of this machine was late."""
         return Attendant(self.client, lambda late: warnings.warn(f"late on this machine: {late}", stacklevel=1), lease)
+
+    def wait_pictures(self, count: int = 3) -> None:
+        """Until the bedside camera has given so many more: what was done to the world before is in them."""
+        meta = ring.Reader(BlockKind.FRAME_META, self.config.shm.prefix)
+
+        def number() -> int:
+            slot = meta.latest()
+            return 0 if slot is None else int(slot.data["frame_number"])
+
+        last = number() + count
+        self.wait("pictures", lambda _: number() >= last)
 
     def q_rad(self) -> list[float]:
         return list(self.client.state().arm.q_rad)

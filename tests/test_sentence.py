@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from bed import PATIENCE_S, Bed, causes_gone
+from test_eye_place import Table
 from wardarm.client import Refused
+from wardarm.eye import calibrate
 from wardarm.sim import scenes
 from wardarm.sim.demo.staging import reference, stage
 from wardarm.sim.recording import read
@@ -27,7 +29,9 @@ SENTENCE = "把桌角的蓝色水杯拿给我"
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     scene, _ = stage(CUP, 5)
-    bed = Bed(tmp_path_factory.mktemp("sentence"), scene)
+    out = tmp_path_factory.mktemp("sentence")
+    calibrate.calibrate(Table().seen(), None, print).save(out / "place")  # a look before each task, from now on
+    bed = Bed(out, scene, {"camera.place": str(out / "place")})
     yield bed
     bed.close()
 
@@ -68,6 +72,30 @@ def test_a_camera_without_pictures_holds_the_task_and_moves_nothing(bed: Bed) ->
         bed.world("blackout", camera="d455", on=False)
         back = bed.wait("pictures again", causes_gone)
         assert [h.reason for h in back.holds] == [hold_pb2.HOLD_REASON_CAMERA_LOST]
+        bed.client.resume([h.token for h in back.holds], lease)
+        bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY)
+    assert np.allclose(bed.q_rad(), before, atol=1e-4)
+
+
+def test_a_camera_that_was_knocked_moves_nothing_until_it_is_back(bed: Bed) -> None:
+    scene, _ = stage(CUP, 5)
+    bed.load(scene)
+    before = bed.q_rad()
+    bed.world("knock_camera", shift_mm=[10, 0, 0], turn_deg=[0, 0, 1])
+    bed.wait_pictures()
+    with bed.client.lease() as lease:
+        task = bed.client.create_task(lease, instruction=SENTENCE)
+        held = bed.wait(
+            "held", lambda s: any(h.reason == hold_pb2.HOLD_REASON_CAMERA_MOVED and h.latched for h in s.holds)
+        )
+        assert "mm off" in next(h.detail for h in held.holds if h.reason == hold_pb2.HOLD_REASON_CAMERA_MOVED)
+        with pytest.raises(Refused) as refused:
+            bed.client.resume([h.token for h in held.holds], lease)
+        assert refused.value.reason == "HOLD_ACTIVE"
+        bed.client.cancel(lease, task.task_id)
+        assert np.allclose(bed.q_rad(), before, atol=1e-4)
+        bed.world("knock_camera")
+        back = bed.wait("back", causes_gone)
         bed.client.resume([h.token for h in back.holds], lease)
         bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY)
     assert np.allclose(bed.q_rad(), before, atol=1e-4)

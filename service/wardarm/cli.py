@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardarm import cli_client, cli_guard, cli_model, cli_motion, cli_policy, cli_sim_ur
+from wardarm import cli_calibrate, cli_client, cli_guard, cli_model, cli_motion, cli_policy, cli_sim_ur
 from wardarm import config as configuration
 from wardarm.ops import installation
 
@@ -38,6 +38,7 @@ cli_model.mount(app, bench_app)
 cli_motion.mount(app, bench_app)
 cli_policy.mount(app, policy_app)
 cli_guard.mount(app, guard_app, bench_app)
+cli_calibrate.mount(app)
 cli_sim_ur.mount(sim_app)
 
 ConfigFile = Annotated[str, typer.Option("--config", help="a TOML file, or 'desk' / 'thor' that ship with wardarm")]

@@ -113,6 +113,11 @@ class Camera(_Section):
         default=6, ge=0, le=128, description="mean brightness (0..255) under which a picture is dark: as good as none"
     )
     slots: int = Field(default=4, ge=2, le=16, description="frame slots in /dev/shm")
+    place: str = Field(
+        default="",
+        description="folder that `wardarm calibrate camera` wrote; empty: the camera stands where the model was trained "
+        "and nobody looks whether it was moved",
+    )
 
 
 class Triton(_Section):

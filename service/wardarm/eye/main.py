@@ -15,6 +15,9 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+import numpy as np
 
 from wardarm import journal
 from wardarm.config import Config, ConfigError, load
@@ -23,19 +26,22 @@ from wardarm.eye.follow import Follower, Report
 from wardarm.eye.frames import FrameBoard, FrameRegion
 from wardarm.eye.model import Model
 from wardarm.eye.motion import Motion
+from wardarm.eye.place import CameraPlace, PlaceError, PlaceWatch
 from wardarm.eye.pulse import SILENT_S, ServerPulse
 from wardarm.eye.realsense import RealSense
 from wardarm.eye.steps import StepMachine
 from wardarm.gate.words import BlockWatch
-from wardarm.kinematics import Kinematics
+from wardarm.kinematics import Kinematics, TcpPose
 from wardarm.ops import installation
 from wardarm.policy.tokenizer import Tokenizer
 from wardarm.shm import ring
-from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId, Source, StepState
+from wardarm.shm.layouts import TEXT, BlockKind, Holding, HoldReason, ProcessId, Source, StepKind, StepState
 
 log = logging.getLogger("wardarm.eye")
 
 _PROGRESS_S = 0.1  # at least this often
+SEEN_STEPS = frozenset({StepKind.FETCH, StepKind.PUT, StepKind.POUR, StepKind.PUT_BACK, StepKind.HAND_OVER})
+HOME_M, HOME_RAD = 0.01, 0.03  # about what the reference view forgives of the arm in it
 
 
 def tokenizer_path(config: Config) -> Path:
@@ -75,7 +81,11 @@ class Eye:
         tokenizer = Tokenizer(tokenizer_path(config))
         self.region = FrameRegion(prefix, config.camera.width, config.camera.height, config.camera.slots)
         self.board = FrameBoard(self.region, prefix)
-        self.camera = RealSense(config, self.board, repeat)
+        place = CameraPlace.load(Path(config.camera.place)) if config.camera.place else None
+        home = config.poses.home
+        self._home = TcpPose(np.array(home[:3]), np.radians(home[3:]))
+        self.place = PlaceWatch(place, self.board) if place else None
+        self.camera = RealSense(config, self.board, repeat, place.rectifier if place else None)
         self.model = Model(config, self.board, tokenizer)
         self.pulse = ServerPulse(config.triton.url)
         self.motion = Motion(prefix, Kinematics(config.arm))
@@ -100,16 +110,35 @@ class Eye:
     def tick(self) -> None:
         self.motion.update()
         step = self._steps.latest()
-        if step is not None and int(step.data["seq"]) != self.report.step_seq:
+        if step is not None and int(step.data["seq"]) != self.report.step_seq and self._camera_is_known(step.data):
             self.machine.take(step.data, self._before)
             self._before = None
         self.machine.tick()
+        if self.place is not None and self._at_rest():
+            self.place.again(self._at_home())
         if self.machine.idle:
             self.model.keep_alive()
         playing = self.motion.playing()
         self.pulse.want(self.motion.moving and playing is not None and playing.source == Source.MODEL)
         self._speak()
         self._publish()
+
+    def _camera_is_known(self, step: Any) -> bool:
+        """Before a step that the model sees through: look first whether the camera is where it was."""
+        if self.place is None or int(step["kind"]) not in SEEN_STEPS or not self._at_rest():
+            return True
+        return self.place.looked(int(step["seq"]), self._at_home())
+
+    def _at_home(self) -> bool:
+        """As in the reference view: the empty-handed arm at home."""
+        if not self.motion.fresh or self.motion.holding is not Holding.NO:
+            return False
+        pose = self.motion.measured()
+        off_m = float(np.linalg.norm(pose.xyz_m - self._home.xyz_m))
+        return off_m < HOME_M and float(np.abs(pose.rpy_rad - self._home.rpy_rad).max()) < HOME_RAD
+
+    def _at_rest(self) -> bool:
+        return self.motion.fresh and int(self.motion.status["at_rest"]) == 1
 
     def _speak(self) -> None:
         silent_s, lost_s = self.board.silent_s(), self.config.camera.lost_s
@@ -119,6 +148,8 @@ class Eye:
                 self.word.say(HoldReason.CAMERA_LOST, f"{why} ({silent_s:.1f} s)" if silent_s < 1e6 else why)
             else:
                 self.word.say(HoldReason.STARTING, why)
+        elif self.place is not None and self.place.trouble:
+            self.word.say(HoldReason.CAMERA_MOVED, self.place.trouble)
         elif (silent := self.pulse.silent_s) > SILENT_S:
             why = f"Triton at {self.config.triton.url}: no sign of life for {silent:.1f} s; it is down, frozen or restarting"
             self.word.say(HoldReason.INFERENCE_STALE, why)
@@ -174,7 +205,11 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    eye = Eye(config)
+    try:
+        eye = Eye(config)
+    except PlaceError as e:
+        print(f"eye: {e}", file=sys.stderr)
+        return 2
     eye.start()
     period_s = config.gate.beat_ms * 1e-3
     due_s = time.monotonic()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from wardarm.config import Config
 from wardarm.eye.frames import FrameBoard
+from wardarm.policy.view import Optics, Rectifier
 
 _WAIT_MS = 100
 _REOPEN_S = 1.0
@@ -79,8 +80,12 @@ class Pairing:
 class RealSense:
     """Frames from `camera.source` into a FrameBoard until `stop`. `ended` is set at the end of a recording."""
 
-    def __init__(self, config: Config, board: FrameBoard, repeat: bool = True) -> None:
-        self.config, self.board, self.repeat = config, board, repeat
+    def __init__(
+        self, config: Config, board: FrameBoard, repeat: bool = True, rectifier: Rectifier | None = None
+    ) -> None:
+        """`rectifier` draws every colour picture as the trained camera would see it; depth stays as it is."""
+        self.config, self.board, self.repeat, self._rectifier = config, board, repeat, rectifier
+        self.optics: Optics | None = None  # of the open device; None before, and of a recording without depth
         self.error = ""
         self.brightness = 255.0  # of the newest picture, mean 0..255
         self._same = 0  # pictures in a row that were the one before
@@ -114,6 +119,7 @@ class RealSense:
         made = pipeline = None
         try:
             pipeline, made = self._open()
+            self.optics = optics_of(pipeline.get_active_profile())
             depth_there = any(s.stream_type() == rs.stream.depth for s in pipeline.get_active_profile().get_streams())
             playback = made is None and camera.source.startswith("file:")
             pairing, clock = Pairing(camera.fps), SensorClock()
@@ -186,6 +192,8 @@ class RealSense:
                     "opened again; if it stays, unplug the camera and check its USB 3 cable"
                 )
             return False
+        if self._rectifier is not None:
+            pixels = self._rectifier(np.ascontiguousarray(pixels))
         put = self.board.put(pixels, distance, clock.capture_ns(sensor_ms, arrival_ns), arrival_ns, sensor_ms)
         if put is not None:
             self.pairs += 1
@@ -242,6 +250,26 @@ class RealSense:
             return False
         playback = pipeline.get_active_profile().get_device().as_playback()
         return bool(playback.current_status() == rs.playback_status.stopped)
+
+
+def optics_of(profile: Any) -> Optics | None:
+    """Of a started pipeline's colour and depth; None if either is not there."""
+    streams = {s.stream_type(): s.as_video_stream_profile() for s in profile.get_streams()}
+    colour, depth = streams.get(rs.stream.color), streams.get(rs.stream.depth)
+    if colour is None or depth is None:
+        return None
+    k = [
+        np.array([[i.fx, 0, i.ppx], [0, i.fy, i.ppy], [0, 0, 1.0]])
+        for i in (colour.get_intrinsics(), depth.get_intrinsics())
+    ]
+    between = depth.get_extrinsics_to(colour)
+    turn = np.array(between.rotation).reshape(3, 3).T  # librealsense gives columns
+    scale = next((s.get_depth_scale() for s in map(_depth_sensor, profile.get_device().query_sensors()) if s), 0.001)
+    return Optics(k[0], k[1], turn, np.array(between.translation, float), float(scale))
+
+
+def _depth_sensor(sensor: Any) -> Any:
+    return sensor.as_depth_sensor() if sensor.is_depth_sensor() else None
 
 
 def _rgb(pixels: NDArray[Any], kind: Any) -> NDArray[Any]:

@@ -45,6 +45,22 @@ class Pose:
 
 
 @dataclass(frozen=True)
+class Optics:
+    """Of a depth camera: 3x3 intrinsics of colour and depth, pixels; where depth's optical centre is in colour's frame
+    (rotation 3x3, translation m); metres a unit of the depth picture."""
+
+    k: Array
+    depth_k: Array
+    depth_rotation: Array
+    depth_position_m: Array
+    depth_unit_m: float
+
+    def depth_pose(self, pose: Pose) -> Pose:
+        """Where depth's optical centre is in the base frame, if colour's is at `pose`."""
+        return Pose(pose.position_m + pose.rotation @ self.depth_position_m, pose.rotation @ self.depth_rotation)
+
+
+@dataclass(frozen=True)
 class Moved:
     """How far the camera seems to be from where it should, and by which sign. `seen`: in words."""
 
@@ -120,7 +136,7 @@ def table_plane(depth_m: NDArray[np.float32], pose: Pose, k: Array | None = None
     return Moved(
         abs(height),
         tilt,
-        f"the table is {height * 1e3:+.1f} mm and {math.degrees(tilt):.2f} deg from where it should be",
+        f"the table is {height * 1e3:+.1f} mm and {math.degrees(tilt):.2f} deg off",
     )
 
 
@@ -171,5 +187,5 @@ class ReferenceView:
             float(np.median(np.linalg.norm((after - pixel)[:, :2], axis=1))) / self._focal,
         )
         return Moved(
-            shift, turn, f"the table's edges are {shift * 1e3:.1f} mm off ({math.degrees(turn):.2f} deg at the camera)"
+            shift, turn, f"its edges are {shift * 1e3:.1f} mm off ({math.degrees(turn):.2f} deg at the camera)"
         )

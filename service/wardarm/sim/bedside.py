@@ -84,6 +84,7 @@ class Bedside:
     def publish(self) -> None:
         i = self.injections
         state = self.world.state(time.monotonic_ns(), self.server.sim_rate, i.light, i.scene_id, i.blackout)
+        state["camera_shift_m"], state["camera_turn_rad"] = i.camera_shift_m, i.camera_turn_rad
         self._writer.publish(state)
         if self._recorder is not None:
             self._recorder.offer(state)

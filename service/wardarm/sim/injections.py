@@ -6,10 +6,11 @@ Each public command takes JSON fields and answers with JSON fields; lengths in m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mujoco
+import numpy as np
 
 from wardarm.sim import scenes
 from wardarm.sim.judge import Judge
@@ -28,6 +29,7 @@ class Injections:
     def __init__(self, world: World, judge: Judge) -> None:
         self._world, self._judge = world, judge
         self.light, self.blackout, self.scene_id = 1.0, 0, 1
+        self.camera_shift_m, self.camera_turn_rad = np.zeros(3), np.zeros(3)
 
     def commands(self) -> dict[str, Callable[..., dict[str, Any] | None]]:
         return {
@@ -40,6 +42,7 @@ class Injections:
             "visitor": self.visitor,
             "light": self.set_light,
             "blackout": self.set_blackout,
+            "knock_camera": self.knock_camera,
         }
 
     def advance(self, dt_s: float) -> None:
@@ -160,6 +163,16 @@ class Injections:
             raise ValueError(f"camera = {camera!r}: not one of {', '.join(CAMERAS)}")
         bit = 1 << CAMERAS.index(camera)
         self.blackout = self.blackout | bit if on else self.blackout & ~bit
+
+    def knock_camera(self, shift_mm: Sequence[float] = (0, 0, 0), turn_deg: Sequence[float] = (0, 0, 0)) -> None:
+        """The D455 stands off where it should: mm in the base frame, a rotation vector in its own (x right, y up).
+
+        Without arguments it is put back.
+        """
+        for name, values, most in (("shift_mm", shift_mm, 200.0), ("turn_deg", turn_deg, 30.0)):
+            if len(values) != 3 or not all(abs(float(v)) <= most for v in values):
+                raise ValueError(f"{name} = {list(values)}: three numbers of at most {most:g}")
+        self.camera_shift_m, self.camera_turn_rad = np.array(shift_mm) * 1e-3, np.radians(turn_deg)
 
 
 def _check_spot(x_m: float, y_m: float) -> None:

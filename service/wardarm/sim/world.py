@@ -76,6 +76,7 @@ class World:
         self._geoms = {n: [i for i in range(m.ngeom) if m.geom(i).name.startswith(f"{n}_")] for n in self.pieces}
         self._mat_mocap = int(m.body("mat").mocapid[0])
         self._visitor_mocap = [int(m.body(n).mocapid[0]) for n in PARTS]
+        self._camera_pos, self._camera_quat = m.camera("d455").pos.copy(), m.camera("d455").quat.copy()
         self._lights = (m.light_diffuse.copy(), m.vis.headlight.diffuse.copy(), m.vis.headlight.ambient.copy())
         self.visitor = Visitor()
         self.scene: Scene | None = None
@@ -166,9 +167,21 @@ class World:
         out["colors"] = [self.piece_color(n) for n in self.pieces]
         return out
 
+    def move_camera(self, shift_m: ArrayLike, turn_rad: ArrayLike) -> None:
+        """The D455 stands off its place: shift in the base frame, turn as a rotation vector in the camera's frame."""
+        camera = self.model.camera("d455").id
+        turn = np.asarray(turn_rad, float)
+        angle = float(np.linalg.norm(turn))
+        knock, quat = np.zeros(4), np.zeros(4)
+        mujoco.mju_axisAngle2Quat(knock, turn / angle if angle else np.array([1.0, 0, 0]), angle)
+        mujoco.mju_mulQuat(quat, self._camera_quat, knock)
+        self.model.cam_pos[camera] = self._camera_pos + np.asarray(shift_m, float)
+        self.model.cam_quat[camera] = quat
+
     def show_state(self, state: Any, repaint: bool = True) -> None:
         """Be as published, for drawing: positions only, nothing of the dynamics."""
         d = self.data
+        self.move_camera(state["camera_shift_m"], state["camera_turn_rad"])
         d.qpos[:], d.mocap_pos[:], d.mocap_quat[:] = state["qpos"], state["mocap_pos"], state["mocap_quat"]
         self.set_light(float(state["light"]))
         if repaint:

@@ -43,7 +43,9 @@ STATE = np.dtype(
         ("mocap_pos", "<f8", (NMOCAP, 3)),
         ("mocap_quat", "<f8", (NMOCAP, 4)),
         ("colors", "<f4", (PIECES, 3)),  # of each piece, RGB 0..1
-        ("pad", "u1", 48),
+        ("camera_shift_m", "<f4", 3),  # by which the D455 was knocked, base frame
+        ("camera_turn_rad", "<f4", 3),  # and turned: rotation vector, its own frame (MuJoCo's: x right, y up)
+        ("pad", "u1", 24),
     ]
 )
 _SLOT_BYTES = _SLOT.itemsize + STATE.itemsize
