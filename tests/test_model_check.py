@@ -173,6 +173,20 @@ def test_a_file_that_is_good_takes_the_place_of_the_served_one(shelf: Path, tmp_
     assert not path.with_name("model.plan").exists()
 
 
+def test_weights_that_lie_beside_the_file_come_along(shelf: Path, tmp_path: Path) -> None:
+    apart = tmp_path / "apart" / "candidate.onnx"
+    apart.parent.mkdir()
+    onnx.save(onnx.load(str(SERVED)), str(apart), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert apart.stat().st_size < 0.2 * SERVED.stat().st_size
+    path = repository.use(apart, shelf)
+    shutil.rmtree(apart.parent)
+    before, after = (onnx.load(str(p)).graph.initializer for p in (SERVED, path))
+    weights = {t.name: numpy_helper.to_array(t) for t in before}
+    assert set(weights) == {t.name for t in after}
+    assert all(np.array_equal(numpy_helper.to_array(t), weights[t.name]) for t in after)
+    assert not list(path.parent.glob(".policy*"))
+
+
 def test_a_tokenizer_of_another_model_shows_in_the_list(shelf: Path) -> None:
     assert repository.look(shelf / contract.MODEL).wrong == ()
     tokenizer = repository.version_folder(shelf) / "tokenizer.model"

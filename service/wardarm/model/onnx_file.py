@@ -46,6 +46,25 @@ def read(path: Path) -> Any:
     return model
 
 
+def whole(path: Path) -> bytes:
+    """The file with all its weights inside. Raises ModelFileError: as `read`, or 2 GiB and more (protobuf's limit)."""
+    import onnx
+
+    model = read(path)
+    bare = onnx.load(str(path), load_external_data=False)
+    if all(t.data_location != _EXTERNAL for t in tensors(bare)):
+        return path.read_bytes()
+    for tensor in tensors(model):  # the bytes are inside now; only pointers can be left
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+    size = model.ByteSize()
+    if size >= 2**31:
+        raise ModelFileError(
+            f"{path}: {size / 2**30:.1f} GiB with its weights; one file holds less than 2 GiB. Export it in FP16"
+        )
+    return bytes(model.SerializeToString())
+
+
 def _external_data(model: Any, path: Path) -> None:
     from onnx import external_data_helper
 

@@ -84,19 +84,29 @@ def _digest(path: Path) -> str:
 
 
 def use(path: Path, repository: Path | None = None) -> Path:
-    """Serve another file: checked first, then put in place in one move. Raises ModelFileError; then nothing has changed.
+    """Serve another file: copied whole, the copy checked, then put in place in one move. Raises ModelFileError; then
+    nothing has changed.
 
-    A running server goes on with the old one until it is started again. A plan of the old file is set aside.
+    Weights that lie in files beside it are taken into the copy. A running server goes on with the old one until it is
+    started again. A plan of the old file is set aside.
     """
     from wardarm.model.check import check
+    from wardarm.model.onnx_file import whole
 
     version = version_folder(repository)
-    found = check(path, version / "tokenizer.model")
-    if not found.ok:
-        raise ModelFileError(f"{path}: {found.first_bad()}. What is served stays as it was")
-    if path.stat().st_size != found.figures["file_bytes"]:
-        raise ModelFileError(f"{path}: changed while it was checked. What is served stays as it was")
-    write_whole(version / "policy.onnx", path.read_bytes())
+    try:
+        data = whole(path)
+    except ModelFileError as e:
+        raise ModelFileError(f"{e}. What is served stays as it was") from e
+    copy = version / ".policy.onnx.checked"
+    write_whole(copy, data)
+    try:
+        found = check(copy, version / "tokenizer.model")
+        if not found.ok:
+            raise ModelFileError(f"{path}: {found.first_bad()}. What is served stays as it was")
+        copy.replace(version / "policy.onnx")
+    finally:
+        copy.unlink(missing_ok=True)
     plan = version / "model.plan"
     if plan.is_file():
         plan.rename(plan.with_name("model.plan.of-another-file"))
