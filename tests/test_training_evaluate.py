@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from wardarm.policy import contract
-from wardarm.training import evaluate, expert
+from wardarm.training import evaluate, expert, trial
 from wardarm.training.environment import IMAGE_HEIGHT, IMAGE_WIDTH, Environment
 from wardarm.training.episodes import Timing, run_episode
 from wardarm.training.expert_policy import ExpertPolicy
@@ -136,3 +136,11 @@ def test_a_file_of_another_contract_is_refused(tmp_path: Path, changed: dict[str
 def test_a_policy_that_does_not_start_at_the_planned_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ContractMismatch, match="start_mm"):
         check(constant_policy(tmp_path / "policy.onnx"))
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--kind", "put"], ["--kind", "fetch", "--expert"], ["--kind", "fetch", "--processes", "2"]]
+)
+def test_the_daemon_runs_fetches_of_the_served_file_only(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert trial.main(["--daemon", "--tasks", "1", *more]) == 2
+    assert "add --kind fetch" in capsys.readouterr().err

@@ -47,6 +47,9 @@ def evaluate(
     expert: Annotated[
         bool, typer.Option("--expert", help="the expert in the policy's place: what physics allows")
     ] = False,
+    daemon: Annotated[
+        bool, typer.Option("--daemon", help="in real time through a running system instead of lock-step; fetches only")
+    ] = False,
     split: Annotated[str, typer.Option(help="wording: canonical, train or held_out")] = "canonical",
     processes: Annotated[int, typer.Option(min=1)] = 1,
     out_file: Annotated[
@@ -71,7 +74,7 @@ def evaluate(
         words += ["--kind", k]
     words += [
         w
-        for flag, on in (("--three-step", three_step), ("--expert", expert), ("--json", as_json))
+        for flag, on in (("--three-step", three_step), ("--expert", expert), ("--daemon", daemon), ("--json", as_json))
         if on
         for w in [flag]
     ]

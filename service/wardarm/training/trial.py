@@ -91,7 +91,7 @@ class Bench:
             return self._three_step(rng, number)
         scene, task = tasks.draw(rng, kind)  # type: ignore[arg-type]
         text = tasks.ask(rng, scene, task, self.split)
-        trial = Trial(kind, number, _language(text), text)
+        trial = Trial(kind, number, language(text), text)
         with self._bedside(rng, scene) as run:
             self._step(run, scene, task, text, trial)
             self._close(run, trial)
@@ -189,7 +189,7 @@ class Bench:
                 break
         task = first[int(rng.integers(len(first)))]
         text = tasks.ask(rng, scene, task, self.split)
-        trial = Trial("three_step", number, _language(text), text)
+        trial = Trial("three_step", number, language(text), text)
         with self._bedside(rng, scene) as run:
             if self._step(run, scene, task, text, trial):
                 for kind in ("pour", "put_back"):
@@ -239,7 +239,8 @@ def seen_scene(run: BedsideRun, scene: Scene) -> Scene:
     return scenes.Scene(tuple(now), scene.mat, scene.seed)
 
 
-def _language(text: str) -> str:
+def language(text: str) -> str:
+    """`en` or `zh`."""
     return "en" if text.isascii() else "zh"
 
 
@@ -288,7 +289,13 @@ def summary(trials: Sequence[Trial], refused: Sequence[tuple[bool, bool]] = ()) 
 
 def _share_of(order: tuple[argparse.Namespace, int]) -> tuple[list[Trial], list[tuple[bool, bool]]]:
     a, process = order
-    bench = Bench(None if a.expert else a.onnx, a.split)
+    bench: Any
+    if a.daemon:
+        from wardarm.training.daemon_trial import DaemonBench  # starts whole systems; lock-step needs none of it
+
+        bench = DaemonBench(a.split)
+    else:
+        bench = Bench(None if a.expert else a.onnx, a.split)
     done: dict[tuple[str, int], Trial] = {}
     path = a.out.with_name(f"{a.out.name}.{process}") if a.out else None
     if path is not None and path.is_file():
@@ -310,7 +317,8 @@ def _share_of(order: tuple[argparse.Namespace, int]) -> tuple[list[Trial], list[
                 if path is not None:
                     with path.open("a", encoding="utf-8") as f:
                         f.write(json.dumps(asdict(trial), ensure_ascii=False) + "\n")
-    refused = [bench.refusals(a.seed, n) for n in range(process, a.refusals, a.processes)] if not a.expert else []
+    looks = a.refusals if not (a.expert or a.daemon) else 0
+    refused = [bench.refusals(a.seed, n) for n in range(process, looks, a.processes)]
     bench.close()
     return found, refused
 
@@ -325,6 +333,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--split", choices=("canonical", "train", "held_out"), default="canonical")
     p.add_argument("--expert", action="store_true")
+    p.add_argument("--daemon", action="store_true", help="in real time through a running system; fetches only")
     p.add_argument("--processes", type=int, default=1)
     p.add_argument("--out", type=Path)
     p.add_argument("--json", action="store_true")
@@ -338,6 +347,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if a.three_step and not a.kinds
         else [*(a.kinds or TASKS), *(["three_step"] if a.three_step else [])]
     )
+    if a.daemon and (a.expert or a.processes > 1 or a.kinds != ["fetch"] or a.onnx != DEFAULT_ONNX):
+        print("--daemon runs fetches of the served file in one process: add --kind fetch", file=sys.stderr)
+        return 2
     if not a.expert:
         try:
             OnnxPolicy(a.onnx, a.onnx.with_name("tokenizer.model"))
@@ -357,7 +369,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "seed": a.seed,
         "split": a.split,
         "expert": a.expert,
-        "lock_step": True,
+        "lock_step": not a.daemon,
         "wall_s": round(time.monotonic() - begun, 1),
     }
     if a.out:
