@@ -17,7 +17,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from test_training_evaluate import constant_policy
-from wardarm.model import accuracy, repository, rtx_parser, samples
+from wardarm.model import accuracy, bench, repository, rtx_parser, samples
 from wardarm.model.check import check
 from wardarm.model.findings import Findings
 from wardarm.model.onnx_file import ModelFileError
@@ -185,6 +185,14 @@ def test_weights_that_lie_beside_the_file_come_along(shelf: Path, tmp_path: Path
     assert set(weights) == {t.name for t in after}
     assert all(np.array_equal(numpy_helper.to_array(t), weights[t.name]) for t in after)
     assert not list(path.parent.glob(".policy*"))
+
+
+def test_the_instructions_part_of_the_graph_is_timed_by_itself() -> None:
+    part = onnx.load_from_string(bench.instruction_only(SERVED))
+    assert {v.name for v in part.graph.input} == {"input_ids", "attention_mask"}
+    assert part.graph.output
+    figures = bench.prompt_cache_on_cpu(SERVED, 0.1)
+    assert 0 < figures["instruction"]["p50"] < figures["whole"]["p50"]
 
 
 def test_a_tokenizer_of_another_model_shows_in_the_list(shelf: Path) -> None:

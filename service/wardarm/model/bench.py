@@ -57,6 +57,59 @@ def served_on_cpu(path: Path, seconds: float) -> dict[str, Any]:
     return {"file": str(path), "threads": 1, "batch_1": quantiles(repeated(lambda: run(feed), seconds))}
 
 
+def instruction_only(path: Path) -> bytes:
+    """The part of the graph that depends on the instruction alone, as a model: what a cache of encoded prompts would save.
+
+    Its outputs are what the rest takes from it.
+    """
+    import onnx
+
+    model = onnx.load(str(path))
+    of: dict[str, set[str]] = {v.name: {v.name} for v in model.graph.input}
+    words = {"input_ids", "attention_mask"}
+    kept: list[Any] = []
+    others: list[Any] = []
+    for node in model.graph.node:
+        sources = set().union(*(of.get(name, set()) for name in node.input))
+        of.update((name, sources) for name in node.output)
+        # constants are taken by both sides
+        (kept if sources <= words else others).append(node)
+    taken = {name for node in others for name in node.input}
+    out = [name for node in kept for name in node.output if name in taken and of[name]]
+    needed = {name for node in kept for name in node.input}
+    graph = onnx.helper.make_graph(
+        kept, "instruction", [v for v in model.graph.input if v.name in words],
+        [onnx.ValueInfoProto(name=name) for name in out], [t for t in model.graph.initializer if t.name in needed],
+    )  # fmt: skip
+    return bytes(onnx.helper.make_model(graph, opset_imports=model.opset_import).SerializeToString())
+
+
+def prompt_cache_on_cpu(path: Path, seconds: float) -> dict[str, Any]:
+    """Whole file and its instruction part in turns, one thread: the share that a prompt cache could save at best."""
+    import onnxruntime
+
+    from wardarm.model.accuracy import session
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    part = onnxruntime.InferenceSession(instruction_only(path), options, providers=["CPUExecutionProvider"])
+    run, feed = session(str(path)), noise(1)
+    words = {v.name: feed[v.name] for v in part.get_inputs()}
+    whole_s, part_s = [], []
+
+    def both() -> None:
+        begun = time.perf_counter()
+        run(feed)
+        between = time.perf_counter()
+        part.run(None, words)
+        whole_s.append(between - begun)
+        part_s.append(time.perf_counter() - between)
+
+    repeated(both, seconds)
+    whole, instruction = quantiles(whole_s[WARM:]), quantiles(part_s[WARM:])
+    return {"whole": whole, "instruction": instruction, "share_p50": round(instruction["p50"] / whole["p50"], 4)}
+
+
 def on_gpu(network: Any, seconds: float, ends: float, compiled: bool) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Rows (way, batch, figures) for a network of the contract's inputs in eval mode, already on the GPU."""
     import torch
@@ -140,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if a.served:
             found["served_cpu_ms"] = served_on_cpu(a.onnx, a.seconds)
+            found["prompt_cache_cpu_ms"] = prompt_cache_on_cpu(a.onnx, a.seconds)
         if a.full_size:
             found["full_size"] = full_size(a.seconds, a.budget)
     except ImportError as e:
