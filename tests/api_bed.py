@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from wardarm.api.board import reason_of
 from wardarm.arm.holds import Cause, HoldLatch
 from wardarm.client import Client
@@ -25,6 +26,7 @@ from wardarm.shm.layouts import (
     ArmState,
     BlockKind,
     CommandKind,
+    Holding,
     HoldReason,
     ProcessId,
     StepKind,
@@ -57,6 +59,9 @@ class Bed:
     state: ArmState = ArmState.READY
     at_rest: bool = True
     playing_id: int = 0
+    holding: Holding = Holding.NO
+    tilt_rad: float = 0.0  # of the tool, from straight down
+    speed_rad_s: float = 0.0  # of joint 1
     silent: set[ProcessId] = field(default_factory=set)
     against: dict[ProcessId, tuple[HoldReason, str]] = field(default_factory=dict)
     answer_nothing: bool = False  # the arm ignores commands
@@ -117,6 +122,12 @@ class Bed:
         if slot is None:
             return False, HoldReason.STARTING
         return bool(slot.data["ok"]), reason_of(int(slot.data["reason"]))
+
+    def look_past_a_stall(self) -> None:
+        """The machine stood still for longer than a word may be old: rightly a WATCHDOG hold, and no test's affair."""
+        with self._lock:
+            if all(h.reason is HoldReason.WATCHDOG for h in self.latch.holds):
+                self.latch.resume([h.seq for h in self.latch.holds])
 
     def motion_allowed(self) -> bool:
         """As gate sees it: every word true and fresh, nothing latched."""
@@ -188,7 +199,9 @@ class Bed:
         status = self._arm.blank()
         status["stamp_ns"] = time.monotonic_ns()
         status["state"] = ArmState.HELD if self.latch.blocking and self.state is ArmState.READY else self.state
-        status["at_rest"], status["playing_id"] = self.at_rest, self.playing_id
+        status["at_rest"], status["playing_id"], status["holding"] = self.at_rest, self.playing_id, self.holding
+        status["tcp_pose"][3:] = [np.pi - self.tilt_rad, 0.0, 0.0]
+        status["target_qd_rad_s"][0] = self.speed_rad_s
         status["hold_count"] = len(self.latch.holds)
         for slot, hold in zip(status["holds"], self.latch.holds, strict=False):
             slot["seq"], slot["since_ns"], slot["reason"], slot["writer"] = (
@@ -309,4 +322,5 @@ def clean(bed: Bed, client: Client) -> None:
     wait_until(lambda: bed.motion_allowed() and not client.state().HasField("task"))
     bed.steps.clear()
     bed.resumes.clear()
-    bed.carry_out, bed.final, bed.final_reason = True, StepState.DONE, ""
+    bed.state, bed.at_rest, bed.playing_id, bed.tilt_rad, bed.speed_rad_s = ArmState.READY, True, 0, 0.0, 0.0
+    bed.carry_out, bed.final, bed.final_reason, bed.holding = True, StepState.DONE, "", Holding.NO

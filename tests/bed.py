@@ -111,5 +111,6 @@ class Bed:
 
 
 def causes_gone(state: Any) -> bool:
-    """Every word but arm's own is true again; arm's repeats the latched holds."""
-    return all(w.ok for w in state.words if w.process != hold_pb2.PROCESS_NAME_ARM)
+    """Every word but arm's own is true again; arm's repeats the latched holds. What ends by itself has ended."""
+    starting = any(h.reason == hold_pb2.HOLD_REASON_STARTING for h in state.holds)
+    return not starting and all(w.ok for w in state.words if w.process != hold_pb2.PROCESS_NAME_ARM)

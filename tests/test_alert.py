@@ -85,7 +85,7 @@ def test_every_other_hold_has_a_message(tmp_path: Path) -> None:
 
 
 def test_the_built_set_can_be_loaded_and_its_chimes_differ(tmp_path: Path) -> None:
-    found = sounds.load(sounds.make(tmp_path, speech=False))
+    found = sounds.load(sounds.build(tmp_path, None, "chimes", ""))
     assert set(found.files) == set(sounds.messages())
     contents = {file.read_bytes() for rows in found.files.values() for file in rows.values()}
     assert len(contents) == len(found.files)
@@ -96,7 +96,7 @@ def test_the_built_set_can_be_loaded_and_its_chimes_differ(tmp_path: Path) -> No
 
 
 def test_languages_come_in_the_configured_order(tmp_path: Path) -> None:
-    manifest = sounds.make(tmp_path, speech=False)
+    manifest = sounds.build(tmp_path, None, "chimes", "")
     data = json.loads(manifest.read_text())
     shutil.copy(tmp_path / "intruder_zh.wav", tmp_path / "own_en.wav")
     data["messages"]["intruder"]["en"] = {"file": "own_en.wav", "text": "Please go."}
@@ -108,7 +108,7 @@ def test_languages_come_in_the_configured_order(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_does_not_fit_is_named_and_seal_mends_it(tmp_path: Path) -> None:
-    manifest = sounds.make(tmp_path, speech=False)
+    manifest = sounds.build(tmp_path, None, "chimes", "")
     shutil.copy(tmp_path / "tone.wav", tmp_path / "intruder_zh.wav")
     with pytest.raises(BadSounds, match=r"intruder_zh\.wav: is not the file that the manifest names"):
         sounds.load(manifest)
@@ -117,7 +117,7 @@ def test_a_manifest_that_does_not_fit_is_named_and_seal_mends_it(tmp_path: Path)
     (tmp_path / "intruder_zh.wav").write_bytes(b"not a wav")
     with pytest.raises(BadSounds, match=r"intruder_zh\.wav: .*give a PCM WAV file"):
         sounds.load(manifest)
-    with pytest.raises(BadSounds, match="wardarm alert make"):
+    with pytest.raises(BadSounds, match="wardarm alert build"):
         sounds.load(tmp_path / "nowhere.json")
 
 

@@ -28,6 +28,7 @@ def bed(running: tuple[Bed, Server]) -> Bed:
     bed.steps.clear()
     bed.carry_out, bed.final, bed.final_reason = True, StepState.DONE, ""
     bed.state, bed.at_rest, bed.playing_id = ArmState.READY, True, 0
+    bed.look_past_a_stall()
     wait_until(bed.motion_allowed, what="a hold of another test is left")
     return bed
 

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from wardarm.arm import causes
-from wardarm.arm.causes import Board, robot_causes
+from wardarm.arm.causes import STEADY_S, Board, GateSeen, RobotEvents, robot_causes
+from wardarm.arm.holds import Hold, HoldLatch
+from wardarm.arm.link import Registers
 from wardarm.arm.state import PlayerState, RobotMode, RuntimeState, SafetyMode, Seen
+from wardarm.arm.under_way import EXPLAINS_S, UnderWay
 from wardarm.config import Config
 from wardarm.gate.words import GATE_FAREWELL, OwnWord
 from wardarm.shm import ring
@@ -114,6 +117,7 @@ def test_ticks_without_a_pwm_are_a_gate_fault(monkeypatch: pytest.MonkeyPatch) -
     others.beat()
     board.read_gate()
     assert board.stray_ticks(0) is None
+    assert board.stray_ticks(20, time.monotonic() - 0.01) is None  # a controller that was silent until now: old words
     stray = board.stray_ticks(20)
     assert stray is not None
     assert stray.reason is HoldReason.GATE_FAULT
@@ -141,3 +145,82 @@ def test_a_player_that_is_not_up_yet_is_a_start_and_one_that_is_gone_a_hold() ->
 def test_no_connection_says_why() -> None:
     offline = robot_causes(Seen(False), False, "controller 10.0.0.5:30004: no route")
     assert [c.detail for c in offline] == ["controller 10.0.0.5:30004: no route"]
+
+
+def once(events: RobotEvents, rounds: list[Seen], trouble: str = "") -> list[Hold]:
+    """The holds that arm latches of these looks, 8 ms apart."""
+    latch, new = HoldLatch(), []
+    for number, seen in enumerate(rounds):
+        new += latch.see(events.causes(seen, True, trouble, 100 + 0.008 * number), number)
+    return new
+
+
+STOPPED = Seen(True, RobotMode.RUNNING, SafetyMode.PROTECTIVE_STOP, RuntimeState.PAUSED, None)
+NO_PLAYER = Seen(True, RobotMode.RUNNING, SafetyMode.NORMAL, RuntimeState.STOPPED, None)
+POWER_OFF = Seen(True, RobotMode.POWER_OFF, SafetyMode.NORMAL, RuntimeState.STOPPED, None)
+ESTOP = Seen(True, RobotMode.POWER_OFF, SafetyMode.ROBOT_EMERGENCY_STOP, RuntimeState.STOPPED, None)
+SILENT = Seen(False)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [[STOPPED] * 9 + [NO_PLAYER] * 9, [ESTOP] * 9 + [POWER_OFF] * 9 + [NO_PLAYER] * 9, [SILENT] * 9 + [NO_PLAYER] * 9,
+     ([SILENT] * 9 + [FINE] * 9) * 4],
+)  # fmt: skip
+def test_one_event_of_the_robot_is_latched_once_until_it_is_over(event: list[Seen]) -> None:
+    """From the stop until the player is up again; a connection that comes and goes is one event too."""
+    assert len(once(RobotEvents(), [FINE, *event, *[FINE] * 100])) == 1
+
+
+def test_the_next_event_and_a_worse_one_are_holds_of_their_own() -> None:
+    again = [FINE, *[STOPPED] * 3, *[NO_PLAYER] * 3, *[FINE] * 3]
+    assert len(once(RobotEvents(), again * 2)) == 2
+    silent = [FINE, *[SILENT] * 3, *[FINE] * int(STEADY_S / 0.008 + 2)]
+    assert len(once(RobotEvents(), silent * 2)) == 2
+    assert len(once(RobotEvents(), [FINE, *[STOPPED] * 3, *[ESTOP] * 3, *[POWER_OFF] * 3])) == 2
+
+
+def test_a_silent_controller_counts_as_back_after_its_data_flowed_for_a_while() -> None:
+    events = RobotEvents()
+    assert events.causes(SILENT, True, "no data", 100.0)
+    assert events.causes(FINE, True, "", 100.0 + 0.9 * STEADY_S)[0].detail == "no data"
+    assert not events.causes(FINE, True, "", 100.0 + 1.1 * STEADY_S)
+    assert not RobotEvents().causes(FINE, True, "", 100.0)
+
+
+class Wire:
+    """What `UnderWay` sees of gate: a status that a test sets."""
+
+    def __init__(self, **seen: Any) -> None:
+        self.gate = GateSeen(**seen)
+
+
+def player(state: PlayerState, ticks: int = 0) -> Registers:
+    return Registers(state, 0, 0, 0, 0, 0, 0, ticks, 0.5, 1.0, 1.0, 0, 0, 0)
+
+
+def test_a_lost_permit_is_blamed_on_the_wire_only_once_gate_had_time_to_say_why() -> None:
+    watch = UnderWay(Wire(beat=7), None, 1.0)  # type: ignore[arg-type]
+    assert watch.permit_lost(player(PlayerState.RUNNING), False, 10.0) is None
+    assert watch.permit_lost(player(PlayerState.RAMPING), False, 10.0) is None
+    assert watch.permit_lost(player(PlayerState.RAMPING), False, 10.0 + 0.9 * EXPLAINS_S) is None
+    lost = watch.permit_lost(player(PlayerState.RAMPING, 3), False, 10.0 + EXPLAINS_S)
+    assert lost is not None
+    assert (lost.reason, lost.writer) == (HoldReason.GATE_FAULT, ProcessId.GATE)
+    assert lost.detail == "the player lost its permit: 3 ticks in its window, gate's beat 7"
+    assert watch.permit_lost(player(PlayerState.RAMPING), True, 10.2) is None  # somebody named a cause: not the wire
+    assert watch.permit_lost(player(PlayerState.RAMPING), False, 10.3) is None  # and the time begins anew
+    assert (
+        watch.permit_lost(player(PlayerState.HELD), False, 10.3) is not None
+    )  # it stands already: nothing to wait for
+
+
+def test_a_drop_is_a_cause_once_and_the_first_count_is_none() -> None:
+    wire = Wire(drop_seq=4, first_missing=ProcessId.GUARD, detail="guard: late")
+    watch = UnderWay(wire, None, 1.0)  # type: ignore[arg-type]
+    assert watch.dropped() is None
+    wire.gate = GateSeen(drop_seq=5, first_missing=ProcessId.GUARD, detail="guard: late")
+    dropped = watch.dropped()
+    assert dropped is not None
+    assert (dropped.reason, dropped.writer, dropped.incident) == (HoldReason.WATCHDOG, ProcessId.GUARD, 5)
+    assert watch.dropped() is None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from wardarm.arm.gripper import Contact, GripperWatch, HoldingRule
+from wardarm.arm.gripper import SLIPPED, Contact, GripperWatch, HoldingRule
 from wardarm.shm.layouts import Holding
 from wardarm.sim.gripper import FreeFingers, GripperPort
 from wardarm.sim.ur_controller.connection import Acceptor
@@ -68,10 +68,50 @@ def holding(watch: GripperWatch) -> Holding | None:
 
 def test_what_is_there_at_the_first_look_is_unknown_until_it_was_let_go() -> None:
     rule = HoldingRule()
-    assert rule.see(Contact.WHILE_CLOSING) is Holding.UNKNOWN
-    assert rule.see(Contact.MOVING) is Holding.UNKNOWN
-    assert rule.see(Contact.NONE) is Holding.NO
-    assert rule.see(Contact.WHILE_CLOSING) is Holding.YES
+    assert rule.see(Contact.WHILE_CLOSING, 0.4) is Holding.UNKNOWN
+    assert rule.see(Contact.MOVING, 0.2) is Holding.UNKNOWN
+    assert rule.see(Contact.NONE, 1.0) is Holding.NO
+    assert rule.see(Contact.WHILE_CLOSING, 0.4) is Holding.YES
+
+
+def test_fingers_that_close_further_have_lost_it_before_they_arrive() -> None:
+    rule = HoldingRule()
+    rule.see(Contact.NONE, 1.0)
+    assert rule.see(Contact.WHILE_CLOSING, 0.4) is Holding.YES
+    assert rule.see(Contact.MOVING, 0.4 - 0.9 * SLIPPED) is Holding.YES  # it gives way a little
+    assert rule.see(Contact.WHILE_CLOSING, 0.4 - 0.9 * SLIPPED) is Holding.YES
+    assert rule.see(Contact.MOVING, 0.4 - 1.1 * SLIPPED) is Holding.NO
+    assert rule.see(Contact.WHILE_CLOSING, 0.2) is Holding.YES  # caught once more, by another end
+    assert rule.see(Contact.MOVING, 0.8) is Holding.YES  # opening: let go only where they stop
+    assert rule.see(Contact.NONE, 1.0) is Holding.NO
+
+
+def test_after_a_silence_what_is_held_is_unknown_again() -> None:
+    """A cup may have been taken out and a sleeve put in meanwhile."""
+    first, watch = Device("127.91.7.4"), GripperWatch("127.91.7.4", 63352)
+    first.start()
+    watch.start()
+    until(lambda: holding(watch) is Holding.NO)
+    first.fingers.object_opening = 0.4
+    first.fingers.set_target(0.0, 255, 80)
+    until(lambda: holding(watch) is Holding.YES)
+    first.ending.set()
+    first.join()
+    for connection in [k.fileobj for k in first.selector.get_map().values()]:
+        connection.close()  # type: ignore[union-attr]
+    until(lambda: watch.fingers is not None and not watch.fingers.fresh(time.monotonic_ns()))
+    again = Device("127.91.7.4")
+    again.fingers = again.port.device = first.fingers
+    again.start()
+    try:
+        until(lambda: watch.fingers is not None and watch.fingers.fresh(time.monotonic_ns()))
+        assert holding(watch) is Holding.UNKNOWN
+        again.fingers.set_target(1.0, 255, 80)
+        until(lambda: holding(watch) is Holding.NO)
+    finally:
+        watch.stop()
+        again.ending.set()
+        again.join()
 
 
 def test_a_grasp_is_held_and_a_release_is_not(device: Device, watch: GripperWatch) -> None:

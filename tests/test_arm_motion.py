@@ -227,7 +227,9 @@ def test_holding_is_what_the_gripper_says(bench: Bench) -> None:
 
     bench.kill("arm")
     bench.start("arm")  # it cannot know what that is
-    bench.until(lambda: bench.state is ArmState.READY and int(bench.status["plan_epoch"]) > epoch)
+    bench.until(lambda: bench.state is ArmState.HELD and int(bench.status["plan_epoch"]) > epoch)
+    bench.until(lambda: bench.resume()[0] == 0)
+    bench.ready()
     bench.until(lambda: int(bench.status["holding"]) == Holding.UNKNOWN)
     bench.say("object none")
     bench.finished(bench.trajectory(quintic_move(np.array(bench.status["target_q_rad"]), [0] * 6, 1.0, opening=1.0)))
@@ -241,9 +243,14 @@ def test_losing_what_is_held_on_the_way_is_a_hold(bench: Bench) -> None:
     bench.until(lambda: int(bench.status["holding"]) == Holding.YES)
     bench.trajectory(quintic_move(start, away(bench), MOVE_S, opening=0.0))
     bench.moving_beyond(0.3)
+    lost_s = float(bench.say("state")["time_s"])
     bench.say("object none")
-    bench.until_state(ArmState.HELD)
+    bench.until(lambda: bool(bench.holds()))
+    noticed_s = float(bench.status["controller_s"])
     assert bench.holds() == [(HoldReason.GRIP_LOST, ProcessId.ARM)]
+    print(f"noticed {1e3 * (noticed_s - lost_s):.0f} ms after it was lost, controller time")
+    assert noticed_s - lost_s < 0.5
+    bench.until_state(ArmState.HELD)
     bench.until(lambda: bench.resume()[0] == 0)
     bench.finished(bench.trajectory(quintic_move(np.array(bench.status["target_q_rad"]), [0] * 6, 1.0, opening=1.0)))
 

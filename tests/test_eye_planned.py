@@ -127,3 +127,11 @@ def test_at_rest_fingers_that_hold_something_count_as_closed() -> None:
     assert at_rest(status, KINEMATICS).robot_state()[7] == 0.0
     status["grip_target"] = -1.0  # nothing was commanded yet
     assert at_rest(status, KINEMATICS).opening == pytest.approx(0.4)
+
+
+def test_at_rest_fingers_that_may_hold_something_are_told_to_stay_closed() -> None:
+    """After a restart the player knows no target: the opening at which they were stopped would take their force away."""
+    status = np.zeros((), ARM_STATUS)
+    status["q_rad"] = status["target_q_rad"] = HOME_Q
+    status["grip_opening"], status["grip_target"], status["holding"] = 0.4, -1.0, Holding.UNKNOWN
+    assert at_rest(status, KINEMATICS).opening == 0.0

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from wardarm.config import load
 from wardarm.eye.delay import Delay
-from wardarm.eye.model import stretch
 from wardarm.eye.planned import Planned
 from wardarm.eye.scripted import SPEED_M_S, STOP_S, Fingers, Line, Script, stop, via_travel
 from wardarm.kinematics import TcpPose
@@ -103,22 +102,6 @@ def test_a_stop_goes_on_a_few_centimetres_and_stands() -> None:
     still = poses[int(STOP_S * contract.RATE_HZ) + 1 :]
     np.testing.assert_array_equal(still, np.broadcast_to(still[-1], still.shape))
     assert poses[-1, 5] == pytest.approx(0.2 * STOP_S / 3, abs=2e-3)
-
-
-def test_a_slowed_chunk_is_the_same_path_at_a_fraction_of_the_speed() -> None:
-    traj, grip = Script(HOME, 1.0, [Line(LOW)]).chunk(0.0)
-    slow, fingers = stretch(traj, grip, 0.5)
-    a, b = contract.denormalise(traj), contract.denormalise(slow)
-    np.testing.assert_allclose(b[::2], a[:32], atol=1e-3)
-    np.testing.assert_array_equal(fingers, grip)
-    assert stretch(traj, grip, 1.0)[0] is traj
-
-
-def test_a_slowed_chunk_turns_the_short_way_round() -> None:
-    traj = np.zeros((64, 6), np.float16)
-    traj[:, 5] = np.where(np.arange(64) % 2, -0.99, 0.99)
-    slow, _ = stretch(traj, np.ones(64, np.float16), 0.5)
-    assert np.abs(slow[:, 5]).min() > 0.9
 
 
 def test_the_delay_is_the_p99_of_what_chunks_took_within_its_limits() -> None:

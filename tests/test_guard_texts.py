@@ -22,7 +22,9 @@ def test_every_hold_says_what_who_and_how(reason: HoldReason, language: Language
     w = words(reason, language)
     end = "。" if language == "zh" else "."
     assert all(sentence.endswith(end) for sentence in (w.what, w.who, w.how))
-    if reason is not HoldReason.NONE:
+    if reason is HoldReason.STARTING:
+        assert ("自行" if language == "zh" else "by itself") in w.who, "nobody has to resume what has not begun"
+    elif reason is not HoldReason.NONE:
         assert ("继续" if language == "zh" else "Resume") in w.how, "a hold ends by a person's word"
     assert bool(re.search("[一-鿿]", w.text)) == (language == "zh")
 

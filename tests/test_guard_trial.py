@@ -19,7 +19,7 @@ from guard_room import Room
 from wardarm.config import Guard, RoomCamera
 from wardarm.guard import trial
 from wardarm.guard.detector import Detector, ViewState
-from wardarm.ops import bench_guard
+from wardarm.ops import bench_guard, bench_guard_live, bench_guard_vtest
 
 GUARD = Guard(fps=10)
 CAMERA = RoomCamera(name="bed", command="x", keep_out=[(0, 0), (640, 0), (640, 360), (0, 360)])
@@ -152,9 +152,8 @@ def test_a_camera_that_is_knocked_is_a_hold() -> None:
 def test_the_long_scenes_of_the_bench_hold_what_they_say_in_short() -> None:
     assert bench_guard.empty_scene(seconds=8)["holds"] == 0
     assert bench_guard.still_person(seconds=8)["frames_lost"] == 0
-    row = bench_guard.memory_growth(200)
-    assert row["frames"] == 200
-    assert row["examine_ms"]["p50"] > 0
+    dusk = bench_guard.dusk()
+    assert (dusk["holds"], dusk["reasons"], dusk["clears"]) == (1, 1, 1)
 
 
 def test_the_bench_measures_exposure_to_word_and_load_on_real_processes() -> None:
@@ -163,5 +162,33 @@ def test_the_bench_measures_exposure_to_word_and_load_on_real_processes() -> Non
     except RuntimeError as e:
         pytest.skip(str(e))
     assert row["seen"] == row["walks"] == 3
-    assert 0 < row["detect_ms"]["p50"] < 1000
+    assert 0 < row["frame_to_word_ms"]["p50"] < 1000
+    assert row["detect_ms"]["p50"] < 1000
     assert 0 < row["guard_percent_of_core"] < 100
+
+
+def test_the_whole_loop_needs_no_more_memory_and_a_frozen_camera_is_named() -> None:
+    row = bench_guard_live.memory_growth(600)
+    assert row["frames"] >= 600
+    assert row["grown_kb"] < 4096
+    assert bench_guard_live.frozen(1)["word_ms"]["max"] > 500
+
+
+def test_a_long_bench_goes_on_where_it_was(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = bench_guard.run(None, 0, 300, False, tmp_path, ["light"], said.append)
+    assert json.loads((tmp_path / "guard.json").read_text())["light"] == first["light"]
+    (tmp_path / "guard.json").write_text(json.dumps({"light": {"alone_holds": 9}}))
+    again = bench_guard.run(None, 0, 300, False, tmp_path, ["light"], said.append)
+    assert again["light"] == {"alone_holds": 9}, "what is kept is not made again"
+    assert said[-1] == "light: kept from an earlier run"
+    assert again["targets"]["light_step_holds"] == {"value": 9, "limit": "<= 1", "reached": False}
+    assert again["targets"]["empty_holds"]["reached"] is None
+    quick = bench_guard.run(None, 0, 300, True, tmp_path, ["light"])
+    assert quick["light"] == first["light"], "a quick run keeps nothing and takes nothing that was kept"
+
+
+def test_an_entry_is_counted_once_however_often_the_witness_blinks() -> None:
+    walk = {i: [(100 + 4 * i, 50, 30, 90)] if i % 3 else [] for i in range(30)}
+    assert bench_guard_vtest.entries(walk) == [1]
+    assert bench_guard_vtest.entries(walk | {40: [(400, 50, 30, 90)]}) == [1, 40]

@@ -202,3 +202,17 @@ def test_an_orderly_end_forgets_the_room(guard: Guard) -> None:
     guard.process.terminate()
     guard.process.wait(10)
     assert not memory.path(guard.prefix).exists()
+
+
+def test_a_camera_that_never_comes_back_is_an_error_in_the_log_and_in_the_word(guard: Guard) -> None:
+    guard.until_ok()
+    guard.say("door", "exit")
+    heard = guard.until(lambda h: "times in vain" in h.detail, 40)
+    assert heard.reason is HoldReason.ROOM_CAMERA_LOST
+    assert heard.detail.startswith("door: its program ended (exit 3): no such device: /dev/video9 (started ")
+
+    def lines() -> list[dict[str, object]]:
+        return [e for e in guard.events() if e["event"] == "camera does not come back: it needs a person"]
+
+    guard.until(lambda _h: bool(lines()), 40)  # with its next start
+    assert (lines()[0]["camera"], lines()[0]["level"]) == ("door", "error")

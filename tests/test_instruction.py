@@ -70,6 +70,10 @@ ONE_STEP = {
     "请放回桌上": "put_back: 放回",
     "把杯子归位": "put_back cup: 放回",
     "放在这里": "set_down_here: 放下",
+    "放下杯子": "set_down_here cup: 放下",
+    "松开": "release: 松开",
+    "请松手": "release: 松开",
+    "放开我": "release: 松开",
     "回到停放位置": "park: 回到停放位置",
     "机械臂收起来": "park: 回到停放位置",
     # English
@@ -92,6 +96,10 @@ ONE_STEP = {
     "please pour some water": "pour: pour water",
     "put it back": "put_back: put it back",
     "put it down here": "set_down_here: put it down here",
+    "put it down": "set_down_here: put it down here",
+    "release it": "release: release it",
+    "please let go of it": "release: release it",
+    "open your hand": "release: release it",
     "go to the parking position": "park: go to the parking position",
     "please park": "park: go to the parking position",
 }  # fmt: skip

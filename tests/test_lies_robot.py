@@ -28,6 +28,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def bench(whole: Bench) -> Iterator[Bench]:
     """The controller as it is after power-up in the morning, powered, remote, nobody connected; no arm yet."""
     whole.say("remote on")
+    ring.block_path(BlockKind.ARM_STATUS, whole.prefix).unlink(missing_ok=True)  # no arm before this one
+    ring.create(BlockKind.ARM_STATUS, whole.prefix)
+    whole.reader = ring.Reader(BlockKind.ARM_STATUS, whole.prefix)
     yield whole
     if "arm" in whole.processes and whole.processes["arm"].poll() is None:
         whole.kill("arm", 15)

@@ -63,3 +63,24 @@ def test_a_gap_in_the_record_is_counted_and_never_read_as_motion() -> None:
         limits.ratios(m, CONFIG.limits).largest
         <= limits.ratios(limits.motion(whole, CONFIG.arm), CONFIG.limits).largest * 1.01
     )
+
+
+def test_a_record_that_begins_and_ends_in_motion_shows_no_more_than_the_motion() -> None:
+    whole = recorded(sine(0.05, 0.5, 4.0))
+    reference = limits.ratios(limits.motion(whole, CONFIG.arm), CONFIG.limits)
+    for begin, end in ((251, 1500), (300, 1251), (777, 1999)):
+        part = limits.motion(whole[begin:end], CONFIG.arm)
+        assert np.abs(part.joint[0][5:-5, 0]).max() > 0.01
+        assert limits.ratios(part, CONFIG.limits).largest <= 1.001 * reference.largest
+
+
+def test_the_plan_is_not_blamed_for_the_ramp_that_begins_after_it() -> None:
+    """Steady turning, then a ramp with 1.8 times the plan's jerk: differences before its first sample reach into it."""
+    jerk, cycles = 1.8 * np.radians(CONFIG.limits.joint_deg_s3), 20
+    t = np.arange(200 + cycles) * limits.CYCLE_S
+    into = np.clip(t - t[199], 0, None)
+    samples = recorded(0.1 * t - jerk * into**3 / 6)
+    samples["output_int_register_12"][200:] = limits.RAMPING
+    r = limits.ratios(limits.motion(samples, CONFIG.arm), CONFIG.limits)
+    assert r.plan < 0.5
+    assert r.stop > 0.85

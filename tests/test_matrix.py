@@ -12,10 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from wardarm.config import Config
+from wardarm.ops.rtde_log import SAMPLE
 from wardarm.shm import ring
 from wardarm.sim.matrix import __main__ as matrix
-from wardarm.sim.matrix import report, trial
+from wardarm.sim.matrix import figures, report, trial
 from wardarm.sim.matrix.cells import Cell
 
 pytestmark = pytest.mark.timeout(180)
@@ -89,3 +92,55 @@ def test_a_cell_whose_phase_never_comes_has_a_row_that_says_so(tmp_path: Path, m
     assert not tries  # noted: not tried again by itself
     matrix.run(tmp_path, 1, 1000, ("seam",), ("gate",), repeats=2, again=True)
     assert tries
+
+
+def record(*pieces: tuple[float, float]) -> Any:
+    """Samples at 500 Hz of joint 1: (seconds, rad/s) in turn, from controller time 10 s on."""
+    speed = np.concatenate([np.full(round(s / 0.002), v) for s, v in pieces])
+    out = np.zeros(len(speed), np.dtype([(n, SAMPLE[n].newbyteorder("=")) for n in SAMPLE.names or ()]))
+    out["timestamp"] = 10 + 0.002 * np.arange(len(speed))
+    out["target_q"] = [2.68, -2.06, 1.70, -1.21, -1.57, -2.03]
+    out["target_q"][:, 0] += np.cumsum(speed) * 0.002
+    out["target_qd"][:, 0] = speed
+    return out
+
+
+def moved(cell: Cell, rows: Any, fault_s: float, held_s: float) -> float:
+    """As in a trial: what moved from the time on at which nothing may move any more."""
+    arm = Config.model_validate({"schema": 1}).arm
+    f = figures.stop(rows, fault_s, arm, Config.model_validate({"schema": 1}).limits)
+    since_s = trial._quiet_from(cell, rows, fault_s, f, [{"reason": "X", "since_s": held_s}])
+    return figures.moved_mm(rows[rows["timestamp"] >= since_s], arm)
+
+
+def test_a_movement_between_two_rests_before_the_hold_is_none_in_the_hold() -> None:
+    """A sweep ends by itself, the next piece of it begins, then a bystander's death is said: that piece was allowed."""
+    rows = record((0.4, 0.2), (0.3, 0.0), (0.2, 0.05), (0.5, 0.0))
+    views = Cell("views", "kill", "mid_motion", 0, "sweep")
+    assert moved(views, rows, 10.1, 10.75) < 0.01
+    assert moved(views, rows, 10.1, 10.5) > 1  # but after the hold nothing may
+
+
+def test_what_must_stop_at_once_may_not_move_again_before_its_hold_is_said_either() -> None:
+    rows = record((0.4, 0.2), (0.3, 0.0), (0.2, 0.05), (0.5, 0.0))
+    assert moved(Cell("arm", "kill", "mid_motion", 0, "sweep"), rows, 10.1, 11.2) > 1
+    still = record((0.4, 0.2), (1.0, 0.0))
+    assert moved(Cell("arm", "kill", "mid_motion", 0, "sweep"), still, 10.1, 11.2) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("target", "action", "stop_s", "fine"),
+    [("gripper", "stop", 0.9, True), ("gripper", "stop", 1.2, False), ("eye", "stop", 0.3, True),
+     ("eye", "stop", 0.8, False), ("eye", "kill", 0.3, False), ("gate", "kill", 0.1, False)],
+)  # fmt: skip
+def test_a_movement_that_ends_before_a_fault_can_show_needs_no_hold(
+    target: str, action: str, stop_s: float, fine: bool
+) -> None:
+    cell = Cell(target, action, "mid_motion", 0, "sweep")
+    row = {
+        "target": target, "action": action, "phase": "mid_motion", "motion": "sweep", "holds": [], "speed_mm_s": 100.0,
+        "stop_s": stop_s, "plan_ratio": 0.5, "stop_ratio": 0.5, "moved_in_hold_mm": 0.0,
+    }  # fmt: skip
+    row["verdict"] = trial.verdict(cell, row)
+    assert ("no hold" not in row["verdict"]) is fine
+    assert report.summary([row])["right_reason"] == ("0 of 0" if fine else "0 of 1")

@@ -134,7 +134,8 @@ def test_the_optimum_is_faster_than_the_plan_and_keeps_its_limits(compared: tupl
     comparison, plan, free = compared
     optimum = comparison.optimum(plan, free, GOAL)
     assert optimum.duration_s < float(plan["duration_s"])
-    assert optimum.largest_ratio <= 1.03  # between the nodes; at them it is 1
+    # between the nodes; at them it is 1. A free plan has knots closer than its nodes are apart in time: more room there
+    assert optimum.largest_ratio <= (1.05 if free else 1.03)
     assert float(plan["duration_s"]) < 1.4 * optimum.duration_s  # how close is a figure: tests/prove/test_motion.py
 
 

@@ -183,10 +183,13 @@ def test_speedj_returns_when_its_speed_is_reached_and_stopj_brakes_the_leading_a
     assert np.abs(falling[:, 1] / falling[:, 0] - 0.5).max() < 1e-6
 
 
-def test_a_line_that_cannot_be_followed_is_a_protective_stop_and_a_goal_out_of_reach_an_error() -> None:
+def test_a_tool_path_that_cannot_be_followed_is_a_protective_stop_and_a_joint_goal_out_of_reach_an_error() -> None:
+    """As the tests of Universal Robots' client library expect of movel(p[10, ...]) and movej(p[10, ...])."""
     away = Run("movel(p[1.4, 0.0, 0.3, 0, 3.14159, 0])")
-    assert "no joint positions" in away.error
+    assert away.sim.controller.safety.mode is SafetyMode.PROTECTIVE_STOP
+    assert "cannot be reached" in away.sim.controller.safety.reason
     assert away.speed.max() < 1e-9
+    assert "no joint positions" in Run("movej(p[1.4, 0.0, 0.3, 0, 3.14159, 0])").error
     behind = Run("movel(p[-0.4, 0.001, 0.3, 0, 3.14159, 0], v=0.5)")  # straight through the arm's own column
     assert behind.sim.controller.safety.mode is SafetyMode.PROTECTIVE_STOP
 

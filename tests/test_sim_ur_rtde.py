@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import struct
 from collections.abc import Iterator
 
@@ -11,6 +12,8 @@ from test_ur_rtde import Client
 from ur_bench import Robot, robot
 from ur_rtde_methods import CASES, NOT_MODELLED
 from ur_rtde_table import all_methods, judge
+from wardarm.sim.ur_controller import rtde_fields as ur_fields
+from wardarm.sim.ur_controller.rtde_fields import OUTPUTS
 
 SOME = {
     "RTDEControlInterface": ("moveL", "speedJ", "getInverseKinematics", "sendCustomScriptFunction", "freedriveMode"),
@@ -116,8 +119,29 @@ def test_packages_come_at_the_frequency_that_was_asked_for(ur: Robot, frequency_
 def test_a_watchdog_stops_the_program_when_its_input_stays_away(ur: Robot) -> None:
     ur.ask("inject reset")
     ur.run(
-        'def dog():\n  rtde_set_watchdog("input_int_register_40", 10, "stop")\n  while True:\n    sync()\n  end\nend\n'
+        'def dog():\n  rtde_set_watchdog("input_int_register_40", 10, "STOP")\n  while True:\n    sync()\n  end\nend\n'
     )
     ur.wait("the program", lambda s: s["runtime"] == "PLAYING")
     ur.wait("the watchdog", lambda s: s["runtime"] == "STOPPED")
     assert any("RTDE watchdog input_int_register_40: stop" in line for line in ur.log())
+
+
+def test_names_and_packages_may_be_longer_than_2048_bytes(ur: Robot) -> None:
+    """The client library's tests ask for every output at once, 9,174 bytes of names, and a real controller answers."""
+    names = [n for n in OUTPUTS if tuple(ur_fields.SINCE.get(n, (0, 0))) <= (5, 21)]
+    text = ",".join(names).encode()
+    assert len(text) > 9000
+    client = Client(ur.address)
+    client.ask("V", struct.pack(">H", 2))
+    types = client.ask("O", struct.pack(">d", 125.0) + text)
+    assert b"NOT_FOUND" not in types
+    assert types.count(b",") == len(names) - 1
+    client.ask("S", b"")
+    assert len(client.read()) > 2048
+    client.link.close()
+
+
+def test_nobody_listens_on_30014(ur: Robot) -> None:
+    """Said in docs/sim_ur.md: the read-only ports are 30011 to 30013."""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((ur.address, 30014), timeout=5)

@@ -145,17 +145,38 @@ def test_a_jump_beyond_the_joint_speed_is_a_protective_stop(controller: Controll
 
 
 def test_a_fast_tool_is_a_protective_stop_sooner_in_reduced_mode(controller: Controller) -> None:
-    move = "movej([2, -1.57, 1.57, -1.57, -1.57, 0], a=10, v=2.5)"
-    start(controller, move)
+    turn = "speedj([2.2, 0, 0, 0, 0, 0], 10, 0.4)\nstopj(10)"
+    start(controller, turn)
     ticks(controller, 200)
     assert controller.safety.mode is SafetyMode.NORMAL
     controller.stop_program()
     ticks(controller, 400)
     controller.safety.reduced(True, controller.time_s)
-    start(controller, "movej([0, -1.57, 1.57, -1.57, -1.57, 0], a=10, v=2.5)")
+    start(controller, turn.replace("2.2", "-2.2"))
     ticks(controller, 400)
     assert controller.safety.mode is SafetyMode.PROTECTIVE_STOP
     assert "TCP" in controller.safety.reason
+
+
+@pytest.mark.parametrize(("reduced", "limit_m_s"), [(False, 1.5), (True, 0.78)])
+def test_a_move_keeps_within_the_limits_and_takes_longer(
+    controller: Controller, reduced: bool, limit_m_s: float
+) -> None:
+    """As the tests of Universal Robots' client library expect of times that cannot be kept."""
+    controller.safety.reduced(reduced, controller.time_s)
+    start(controller, "movej([2, -0.3, 0.1, -1.57, -1.57, 0], t=0.05)")
+    fastest_m_s = fastest_rad_s = 0.0
+    before = controller.target_tcp_frame[9:]
+    for _ in range(3000):
+        ticks(controller, 1)
+        here = controller.target_tcp_frame[9:]
+        fastest_m_s = max(fastest_m_s, math.dist(here, before) / 0.002)
+        fastest_rad_s = max(fastest_rad_s, *map(abs, controller.servo.qd))
+        before = here
+    assert controller.safety.may_move
+    assert controller.servo.q[0] == pytest.approx(2.0)
+    assert limit_m_s * 0.9 < fastest_m_s < limit_m_s * 1.01
+    assert fastest_rad_s < math.pi * 1.01
 
 
 # --- pulses

@@ -97,14 +97,19 @@ def test_globals_are_seen_everywhere_and_locals_only_where_they_are() -> None:
       g = g + 1
       local h = 5
       x = 3
-      return x + h
+      y = 4
+      return x + h + y
     end
     x = 10
     textmsg(f())
     textmsg(g)
     textmsg(x)
+    def other():
+      return y
+    end
     """
-    assert said(body) == ["8", "2", "10"]
+    assert said(body.rpartition("    def other")[0]) == ["12", "2", "3"]
+    assert error_of(body).message == "name 'y' is not defined"
 
 
 def test_defaults_and_named_arguments() -> None:
@@ -151,12 +156,34 @@ def test_other_threads_wait_for_a_critical_section() -> None:
     end
     enter_critical
     h = run t()
-    sync()
+    n = 0
+    while n < 10000:
+      n = n + 1
+    end
     textmsg("still alone")
     exit_critical
     join h
     """
     assert said(body) == ["still alone", "t"]
+    assert said(body.replace("enter_critical", "").replace("exit_critical", "")) == ["t", "still alone"]
+
+
+def test_a_thread_that_waits_within_a_critical_section_lets_the_others_run() -> None:
+    """Universal Robots' external_control.urscript reads its socket in one while other threads send servoj."""
+    body = """
+    thread t():
+      enter_critical
+      textmsg("t")
+      exit_critical
+    end
+    enter_critical
+    h = run t()
+    sync()
+    textmsg("woke up")
+    exit_critical
+    join h
+    """
+    assert said(body) == ["t", "woke up"]
 
 
 def test_a_loop_that_takes_no_time_loses_its_slice_but_not_the_others() -> None:
@@ -177,7 +204,7 @@ def test_statements_may_share_a_line_as_the_control_script_of_ur_rtde_needs() ->
     [
         ("x = 1\ny = foo(x)", 3, "unknown function 'foo'"),
         ("x = y + 1", 2, "'y' is not defined"),
-        ("if 1:\n x = 1\nend", 2, "must be True or False"),
+        ("if [1]:\n x = 1\nend", 2, "must be True or False"),
         ("a = [1, 2]\ni = 2\ntextmsg(a[i])", 4, "out of range"),
         ("a = [1, 2]\ni = -1\ntextmsg(a[i])", 4, "out of range"),
         ("a = [1, 2]\ntextmsg(a[1.0])", 3, "indices must be integers"),

@@ -99,8 +99,10 @@ def test_matrices_as_in_the_manual() -> None:
         ("m = [1,2] + [1]", "2 and 1 elements"),
         ("m = [[1,2],[3,4]]\nx = m[2,0]", "out of range"),
         ("p = [1] + True", "needs numbers"),
-        ('x = "a" + "b"', "needs numbers"),
-        ('a = "a"\nx = a + a', "str_cat joins them"),
+        ('x = "a" + 1', "str_cat joins them"),
+        ('x = 1 + "a"', "str_cat joins them"),
+        ('x = "a" - "b"', "needs numbers"),
+        ('a = "a"\nx = a + [1]', "str_cat joins them"),
         ('a = "a"\nx = a * 2', "str_cat joins them"),
         ("x = p[1,2,3]", "a pose has 6 numbers"),
     ],
@@ -192,9 +194,13 @@ def test_recursion_works_and_endless_recursion_is_an_error() -> None:
     assert "too deeply" in run("def f(n):\n return f(n + 1)\nend\nx = f(0)")[1]
 
 
-def test_a_local_of_the_main_body_is_not_seen_in_functions() -> None:
-    assert "'x' is not defined" in run("local x = 1\ndef f():\n return x\nend\ny = f()")[1]
-    assert said("local x = 1\ntextmsg(x)") == ["1"]
+@pytest.mark.parametrize("word", ["global ", "local ", ""])
+def test_names_of_the_programs_own_body_are_global_whatever_stands_before_them(word: str) -> None:
+    """Script manual, "Scoping rules": first scope level."""
+    assert said(f"{word}x = 1\ndef f():\n x = x + 4\nend\nf()\ntextmsg(x)") == ["5"]
+    assert said(f"{word}x = 1\ndef f():\n local x = 4\n textmsg(x)\nend\nf()\ntextmsg(x)") == ["4", "1"]
+    body = f"def f():\n local x = 1\n def g():\n  x = 2\n end\n g()\n textmsg(x)\nend\n{word}x = 0\nf()\ntextmsg(x)"
+    assert said(body) == ["1", "2"]
 
 
 def test_functions_nest_and_may_be_used_before_they_stand_there() -> None:

@@ -32,8 +32,8 @@ def free_address() -> str:
 class Robot:
     """A running `wardarm sim ur`."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.address = free_address()
+    def __init__(self, *arguments: str, address: str | None = None) -> None:
+        self.address = address or free_address()
         environment = {**os.environ, "PYTHONPATH": str(SERVICE)}
         command = [sys.executable, "-m", "wardarm.sim.ur_controller", "--address", self.address, *arguments]
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -83,8 +83,8 @@ class Robot:
 
 
 @contextmanager
-def robot(*arguments: str) -> Iterator[Robot]:
-    running = Robot(*arguments)
+def robot(*arguments: str, address: str | None = None) -> Iterator[Robot]:
+    running = Robot(*arguments, address=address)
     try:
         yield running
     finally:

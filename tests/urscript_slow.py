@@ -189,13 +189,12 @@ class Slow:
         self.declared: set[str] = set()
         self._collect(body)
         self.globals: dict[str, Any] = {}
-        self.main_names = {s[2][1] for s in _all(body) if s[0] == "let" and s[2][0] == "name" and s[1] != "local"}
+        self.declared |= {s[2][1] for s in _all(body) if s[0] == "let" and s[2][0] == "name"}
         self.said: list[tuple[int, str, Any]] = []
         self.ints, self.floats = [0] * 48, [0.0] * 48
         self.cycle = 0
         self.line = 0
         self.broken: Broken | None = None
-        self.critical: Thread | None = None
         self.now: Thread | None = None
         self.threads = [Thread("main", self._block(body, None))]
 
@@ -211,8 +210,7 @@ class Slow:
         main = self.threads[0]
         while self.cycle < cycles:
             self.cycle += 1
-            turn = [self.critical] if self.critical is not None else self.threads
-            for thread in turn:  # grows while it runs
+            for thread in self.threads:  # grows while it runs
                 if thread.dead:
                     continue
                 self.now = thread
@@ -225,10 +223,6 @@ class Slow:
                 except Broken as e:
                     self.broken = e
                     return
-                if self.critical is not None and not self.critical.dead:
-                    break
-            if self.critical is not None and self.critical.dead:
-                self.critical = None
             self.threads = [t for t in self.threads if not t.dead]
             if main.dead:
                 return
@@ -266,10 +260,8 @@ class Slow:
                 raise _Loop(word)
             case ("word", "halt"):
                 raise _Halted
-            case ("word", "enter_critical"):
-                self.critical = self.now
-            case ("word", "exit_critical"):
-                self.critical = None
+            case ("word", "enter_critical" | "exit_critical"):
+                pass  # matters to a thread that computes beyond its slice only, and these programs do not
             case ("word", "pass"):
                 pass
             case ("join", e):
@@ -319,9 +311,9 @@ class Slow:
 
     def _truth(self, e: Node, scope: dict[str, Any] | None, line: int) -> Iterator[None]:
         value = yield from self._value(e, scope, line)
-        if not isinstance(value, bool):
+        if not isinstance(value, bool | int | float):
             raise Broken(line)
-        return value
+        return bool(value)
 
     # --- expressions
     def _value(self, e: Node, scope: dict[str, Any] | None, line: int) -> Iterator[None]:
@@ -332,8 +324,6 @@ class Slow:
                 space = scope if scope is not None and name in scope else self._space(name, scope)
                 if name in space:
                     return space[name]
-                if name in self.globals and name in self.main_names and (scope is None or name not in scope):
-                    return self.globals[name]
                 raise Broken(line)
             case ("list" | "pose" as kind, items):
                 return Box(kind, (yield from self._values(items, scope, line)))
@@ -436,17 +426,17 @@ class Slow:
             raise Broken(line)
         if op == "%":
             return a - b * math.floor(a / b) if isinstance(a, int) and isinstance(b, int) else a % b
-        return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op]()
+        return whole({"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[op](), line)
 
     def _product(self, a: Box, b: Box, line: int) -> Box:
         inner = len(a.parts[0].parts)
         if inner != len(b.parts):
             raise Broken(line)
         if not _is_matrix(b):
-            return Box("list", [sum(r.parts[k] * b.parts[k] for k in range(inner)) for r in a.parts])
+            return Box("list", [whole(sum(r.parts[k] * b.parts[k] for k in range(inner)), line) for r in a.parts])
         width = len(b.parts[0].parts)
         return Box("list", [
-            Box("list", [sum(r.parts[k] * b.parts[k].parts[j] for k in range(inner)) for j in range(width)])
+            Box("list", [whole(sum(r.parts[k] * b.parts[k].parts[j] for k in range(inner)), line) for j in range(width)])
             for r in a.parts
         ])  # fmt: skip
 
@@ -502,7 +492,7 @@ class Slow:
             case "textmsg":
                 self.said.append((self.cycle, "text", "".join(map(shown, values))))
             case "floor":
-                return math.floor(values[0])
+                return whole(math.floor(values[0]), line)
             case "norm":
                 return abs(values[0])
             case "get_list_length":
@@ -515,6 +505,13 @@ class Slow:
             case _:
                 raise AssertionError(name)
         return None
+
+
+def whole(value: Any, line: int) -> Any:
+    """An integer has 32 bits."""
+    if type(value) is int and abs(value + 0.5) > 2**31:
+        raise Broken(line)
+    return value
 
 
 def _is_matrix(box: Box) -> bool:

@@ -21,9 +21,11 @@ void Answerer::remember(const Trajectory& published) {
 bool Answerer::find_start(const RawChunk& raw, const ArmStatus* status, std::uint64_t now_ns, PlanStart& start,
                           Refusal& why) const {
   if (status == nullptr) return why.refuse(PlanStatus::kStartMismatch, "no arm status yet: the arm process is not up");
-  const double age_s = static_cast<double>(now_ns - std::min(status->stamp_ns, now_ns)) * 1e-9;
-  if (age_s > kArmStatusFresh_s) {
-    return why.refuse(PlanStatus::kStartMismatch, "arm status is %.2f s old, limit %.2f s", age_s, kArmStatusFresh_s);
+  // Two's complement: a stamp of the future has a negative age, and says no more about now than an old one.
+  const double age_s = static_cast<double>(static_cast<std::int64_t>(now_ns - status->stamp_ns)) * 1e-9;
+  if (!(age_s >= -kArmStatusFresh_s && age_s <= kArmStatusFresh_s)) {
+    return why.refuse(PlanStatus::kStartMismatch, "arm status is %.2f s old, limit %.2f s%s", age_s, kArmStatusFresh_s,
+                      age_s < 0.0 ? " either way: the clocks differ" : "");
   }
   if (status->plan_epoch != raw.plan_epoch) {
     return why.refuse(PlanStatus::kStale, "made under plan epoch %" PRIu64 ", the arm is at %" PRIu64, raw.plan_epoch,

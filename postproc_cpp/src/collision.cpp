@@ -52,13 +52,38 @@ double distance(const Capsule& a, const Capsule& b) {
   return (r + d1 * s - d2 * t).norm();
 }
 
+// Whether a link comes nearer to a box than its radius: its axis against the box, wider by the radius on every side.
+bool enters(const Capsule& link, const Eigen::Vector3d& low, const Eigen::Vector3d& high) {
+  double from = 0.0;
+  double to = 1.0;
+  const Eigen::Vector3d way = link.to - link.from;
+  for (int k = 0; k < 3; ++k) {
+    const double a = low[k] - link.radius - link.from[k];
+    const double b = high[k] + link.radius - link.from[k];
+    if (std::fabs(way[k]) < 1e-12) {
+      if (a > 0.0 || b < 0.0) return false;
+      continue;
+    }
+    from = std::max(from, std::min(a / way[k], b / way[k]));
+    to = std::min(to, std::max(a / way[k], b / way[k]));
+  }
+  return from <= to;
+}
+
 }  // namespace
 
 Workspace::Workspace(const Params& params)
     : low_m(Eigen::Map<const Eigen::Vector3d>(params.numbers("box_low", 3).data())),
       high_m(Eigen::Map<const Eigen::Vector3d>(params.numbers("box_high", 3).data())),
       table_z_m(params.number("table_z")),
-      floor_links_z_m(params.number("floor_links_z")) {}
+      floor_links_z_m(params.number("floor_links_z")) {
+  if (params.keys_after("patient_").empty()) return;
+  patient_low_m = Eigen::Map<const Eigen::Vector3d>(params.numbers("patient_low", 3).data());
+  patient_high_m = Eigen::Map<const Eigen::Vector3d>(params.numbers("patient_high", 3).data());
+  if ((patient_low_m.array() >= patient_high_m.array()).any()) {
+    throw ParamsError("patient_low is not below patient_high in every coordinate");
+  }
+}
 
 bool Workspace::holds(const Eigen::Vector3d& tcp_m, const char* what, int point, Refusal& why) const {
   static constexpr const char* axis[3] = {"x", "y", "z"};
@@ -112,6 +137,14 @@ bool configuration_is_clear(const Ur5e& arm, const Workspace& space, const Joint
   const Capsule forearm{"forearm", at.origin[1], at.origin[2], kForearmRadius_m};
   const Capsule wrist{"wrist", at.origin[3], at.origin[4], kWristRadius_m};
   const Capsule tool{"tool", at.origin[5], at.tcp, kToolRadius_m};
+  if (space.patient_low_m.x() < space.patient_high_m.x()) {
+    for (const Capsule* link_shape : {&upper, &forearm, &wrist, &tool}) {
+      if (enters(*link_shape, space.patient_low_m, space.patient_high_m)) {
+        return why.refuse(PlanStatus::kCollision, "%s %d: %s enters the patient's place, limit 0 mm", what, point,
+                          link_shape->name);
+      }
+    }
+  }
   const std::array<std::array<const Capsule*, 2>, 6> pairs{
       {{&base, &forearm}, {&base, &wrist}, {&base, &tool}, {&upper, &wrist}, {&upper, &tool}, {&forearm, &tool}}};
   for (const auto& [a, b] : pairs) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -27,6 +28,7 @@ constexpr double kStart_rad_s2 = 1e-3;
 constexpr double kRounding = 1e-4;
 constexpr std::size_t kStopStride = 5;  // a stop from every 10 ms of the path
 constexpr double kStopStep_s = 0.004;
+constexpr double kTiltRoom_rad = 0.6 * kPi / 180.0;  // beyond the start's own tilt, where that is above the limit
 // Shares of a ramp to rest over which the player's braking grows and fades (player.script, `ramped`).
 constexpr double kOnsetShare = 0.50;
 constexpr double kEndShare = 0.35;
@@ -137,7 +139,36 @@ Envelope::Envelope(const std::string& path) {
                          {n[6] * rad, n[7] * rad, n[8] * rad},
                          n[9],
                          n[10],
-                         n[11]});
+                         n[11],
+                         kPi,
+                         std::numeric_limits<double>::infinity()});
+  }
+  for (const std::string& key : order) {
+    if (key.rfind("liquid.", 0) != 0) continue;
+    const auto& n = need(key, 2);  // tilt deg, horizontal acceleration m/s2
+    std::size_t row = 0;
+    bool known = false;
+    for (const std::string& other : order) {
+      if (other.rfind("profile.", 0) != 0) continue;
+      known = other.substr(8) == key.substr(7);
+      if (known) break;
+      ++row;
+    }
+    if (!known || !(n[0] > 0.0 && n[0] <= 90.0 && n[1] > 0.0)) {
+      throw std::runtime_error(path + ": " + key + " names no profile, or has a limit of zero or beyond 90 degrees");
+    }
+    profiles_[row].tilt_rad = n[0] * kPi / 180.0;
+    profiles_[row].lateral_m_s2 = n[1];
+  }
+  if (values.count("patient_low") > 0 || values.count("patient_high") > 0) {
+    std::copy_n(need("patient_low", 3).begin(), 3, patient_low_.begin());
+    std::copy_n(need("patient_high", 3).begin(), 3, patient_high_.begin());
+    for (std::size_t c = 0; c < 3; ++c) {
+      if (!(patient_low_[c] < patient_high_[c])) {
+        throw std::runtime_error(path + ": patient_low is not below patient_high");
+      }
+    }
+    has_patient_ = true;
   }
   if (profiles_.empty()) throw std::runtime_error(path + ": no profile.NAME");
 }
@@ -266,7 +297,7 @@ void Envelope::sample(std::span<const Knot> knots, Walk& walk) const {
 
 void Envelope::compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& verdict) const {
   const auto worse = [&](double ratio, const char* which, std::size_t i) {
-    if (ratio <= verdict.max_ratio_plan) return;
+    if (ratio <= verdict.max_ratio_plan || std::isnan(verdict.max_ratio_plan)) return;  // a NaN is worse than any
     verdict.max_ratio_plan = ratio;
     verdict.which = which;
     verdict.at_s = static_cast<double>(i) * kCycle_s;
@@ -280,6 +311,7 @@ void Envelope::compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& v
     }
     worse(length(m.v) / limits.tcp[0], "TCP speed", i);
     worse(length(m.a) / limits.tcp[1], "TCP acceleration", i);
+    worse(std::hypot(m.a[0], m.a[1]) / limits.lateral_m_s2, "TCP horizontal acceleration", i);
     worse(length(m.j) / limits.tcp[2], "TCP jerk", i);
     worse(length(m.w) / limits.angular[0], "TCP turning speed", i);
     worse(length(m.wa) / limits.angular[1], "TCP turning acceleration", i);
@@ -324,17 +356,22 @@ void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_
     for (const RampMoment& step : steps) {
       if (from + step.ahead >= walk.moment.size()) break;  // the path ended first, at rest
       const Walk::Moment& m = walk.moment[from + step.ahead];
+      const auto worse = [&](double ratio) {
+        if (!(ratio <= worst)) worst = std::isnan(worst) ? worst : ratio;  // a NaN is worse than any, and stays
+      };
       const double rr = step.r * step.r;
       const double mixed = 3.0 * step.r * step.r1;
       const double cubed = rr * step.r;
       for (std::size_t j = 0; j < kDof; ++j) {
-        worst = std::max(worst, std::fabs(m.qdd[j] * rr + m.qd[j] * step.r1) / limits.joint[1]);
-        worst = std::max(worst, std::fabs(m.qddd[j] * cubed + m.qdd[j] * mixed + m.qd[j] * step.r2) / limits.joint[2]);
+        worse(std::fabs(m.qdd[j] * rr + m.qd[j] * step.r1) / limits.joint[1]);
+        worse(std::fabs(m.qddd[j] * cubed + m.qdd[j] * mixed + m.qd[j] * step.r2) / limits.joint[2]);
       }
-      worst = std::max(worst, length(blend(m.v, m.a, {}, step.r1, rr, 0.0)) / limits.tcp[1]);
-      worst = std::max(worst, length(blend(m.v, m.a, m.j, step.r2, mixed, cubed)) / limits.tcp[2]);
-      worst = std::max(worst, length(blend(m.w, m.wa, {}, step.r1, rr, 0.0)) / limits.angular[1]);
-      worst = std::max(worst, length(blend(m.w, m.wa, m.wj, step.r2, mixed, cubed)) / limits.angular[2]);
+      const Vector a = blend(m.v, m.a, {}, step.r1, rr, 0.0);
+      worse(length(a) / limits.tcp[1]);
+      worse(std::hypot(a[0], a[1]) * limits.stop_factor / limits.lateral_m_s2);  // no more in a stop than in a plan
+      worse(length(blend(m.v, m.a, m.j, step.r2, mixed, cubed)) / limits.tcp[2]);
+      worse(length(blend(m.w, m.wa, {}, step.r1, rr, 0.0)) / limits.angular[1]);
+      worse(length(blend(m.w, m.wa, m.wj, step.r2, mixed, cubed)) / limits.angular[2]);
     }
   }
   verdict.max_ratio_stop = worst / limits.stop_factor;
@@ -372,18 +409,30 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
     const double t = static_cast<double>(i) * kCycle_s;
     const Vector& p = walk.tcp[i].position;
     for (std::size_t c = 0; c < 3; ++c) {
-      if (p[c] >= low_[c] && p[c] <= high_[c] && p[2] >= table_z_) continue;
+      if (p[c] >= low_[c] && p[c] <= high_[c] && p[2] >= table_z_) continue;  // false for a NaN
       std::snprintf(text, sizeof text, "TCP %s = %.1f mm at %.2f s, outside %.1f..%.1f mm", axis_name[c], p[c] * 1e3, t,
                     low_[c] * 1e3, high_[c] * 1e3);
       verdict.reason = text;
       return verdict;
     }
     for (std::size_t j = 0; j < kDof; ++j) {
-      if (std::fabs(walk.moment[i].q[j]) <= kJointRange_rad) continue;
+      if (std::fabs(walk.moment[i].q[j]) <= kJointRange_rad) continue;  // as here
       std::snprintf(text, sizeof text, "joint %zu at %.0f deg at %.2f s, limit 360 deg", j + 1,
                     walk.moment[i].q[j] * 180.0 / kPi, t);
       verdict.reason = text;
       return verdict;
+    }
+    if (limits.tilt_rad < kPi) {
+      // A tool that hangs straight down has its axis along -z. It may begin as far off as it is.
+      const double tilt = std::acos(std::clamp(-walk.tcp[i].z[2], -1.0, 1.0));
+      const double most =
+          std::max(limits.tilt_rad, std::acos(std::clamp(-walk.tcp[0].z[2], -1.0, 1.0)) + kTiltRoom_rad);
+      if (!(tilt <= most)) {
+        std::snprintf(text, sizeof text, "tilted by %.1f deg at %.2f s, limit %.1f deg with liquid", tilt * 180.0 / kPi,
+                      t, most * 180.0 / kPi);
+        verdict.reason = text;
+        return verdict;
+      }
     }
     if (i % kStopStride == 0) {
       verdict.reason = links_problem(walk.moment[i].q, t);
@@ -392,11 +441,11 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
   }
   compare_plan(limits, walk, verdict);
   compare_stop(limits, walk, ramp_s, verdict);
-  if (verdict.max_ratio_plan > 1.0 + kRounding) {
+  if (!(verdict.max_ratio_plan <= 1.0 + kRounding)) {  // a NaN refuses
     std::snprintf(text, sizeof text, "%s is %.4f times its limit at %.2f s", verdict.which.c_str(),
                   verdict.max_ratio_plan, verdict.at_s);
     verdict.reason = text;
-  } else if (verdict.max_ratio_stop > 1.0 + kRounding) {
+  } else if (!(verdict.max_ratio_stop <= 1.0 + kRounding)) {
     std::snprintf(text, sizeof text, "a stop reaches %.4f times the stop limits", verdict.max_ratio_stop);
     verdict.reason = text;
   }

@@ -104,6 +104,17 @@ std::string Envelope::links_problem(const std::array<double, kDof>& q, double t_
   const Rod forearm{"forearm", at[1], at[2], kForearm_m};
   const Rod hand{"wrist", at[3], at[4], kWrist_m};
   const Rod tool{"tool", at[5], tcp_at(q).position, kTool_m};
+  if (has_patient_) {
+    for (const Rod* rod : {&upper, &forearm, &hand, &tool}) {
+      constexpr int steps = 16;
+      for (int i = 0; i <= steps; ++i) {
+        const Vector p = along(rod->a, rod->b, static_cast<double>(i) / steps);
+        Vector nearest{};
+        for (std::size_t c = 0; c < 3; ++c) nearest[c] = std::clamp(p[c], patient_low_[c], patient_high_[c]);
+        if (apart(p, nearest) < rod->radius_m) return say("%s enters the patient's place at %.2f s", rod->name, t_s);
+      }
+    }
+  }
   const std::array<std::array<const Rod*, 2>, 6> pairs{{{{&base, &forearm}},
                                                         {{&base, &hand}},
                                                         {{&base, &tool}},

@@ -3,20 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "wardarm/ramp.hpp"
 
 namespace wardarm {
 namespace {
 
-// The spline's basis at `count` moments of an interval, both ends included.
-template <int count>
-std::vector<CubicBasis<Lane>> spread_over() {
-  static_assert(count % kLanes == 0);
-  std::vector<CubicBasis<Lane>> bases;
-  for (int i = 0; i < count; i += kLanes) bases.emplace_back(lanes(i / (count - 1.0), 1.0 / (count - 1.0)));
-  return bases;
+constexpr int kGroups = MotionSamples::kPerInterval / 2;  // lanes of one part
+
+// The spline's basis at an interval's moments: every second one, part by part.
+std::array<CubicBasis<Lane>, MotionSamples::kPerInterval> bases_by_part() {
+  constexpr double step = 1.0 / (MotionSamples::kMoments - 1);
+  const auto group = [](int i) {
+    const int first = i / kGroups + 2 * kLanes * (i % kGroups);
+    return CubicBasis<Lane>(lanes(step * first, 2.0 * step));
+  };
+  return [&]<std::size_t... i>(std::index_sequence<i...>) { return std::array{group(static_cast<int>(i))...}; }
+  (std::make_index_sequence<MotionSamples::kPerInterval>());
 }
 
 // Squared ratios, as lanes; the square root comes once at the end.
@@ -31,7 +35,12 @@ void add_bound(Squares& squares, std::size_t first, const Bound& bound, Lane v2,
   squares.value[first + 2] = larger(squares.value[first + 2], j2 * (1.0 / (bound.j * bound.j)));
 }
 
-void evaluate(const Ur5e& arm, const Row* c, const CubicBasis<Lane>& basis, MotionSamples::Sample& out) {
+void evaluate(const Ur5e& arm, const JointSpline& spline, int k, const CubicBasis<Lane>& basis,
+              MotionSamples::Sample& out) {
+  const Row* c = spline.coefficients(k);
+  const double by_h = 1.0 / spline.period_s();
+  const double by_h2 = by_h * by_h;
+  const double by_h3 = by_h2 * by_h;
   Lane q[kDof];
   for (int j = 0; j < kDof; ++j) {
     Lane d[4];
@@ -40,9 +49,9 @@ void evaluate(const Ur5e& arm, const Row* c, const CubicBasis<Lane>& basis, Moti
       d[order] = b[0] * c[0].value[j] + b[1] * c[1].value[j] + b[2] * c[2].value[j] + b[3] * c[3].value[j];
     }
     q[j] = d[0];
-    out.qd[j] = d[1];
-    out.qdd[j] = d[2];
-    out.qddd[j] = d[3];
+    out.qd[j] = d[1] * by_h;
+    out.qdd[j] = d[2] * by_h2;
+    out.qddd[j] = d[3] * by_h3;
   }
   arm.motion(q, out.qd, out.qdd, out.qddd, out.tcp);
 }
@@ -75,12 +84,13 @@ struct Moment {
 // Scalar products of a vector's derivatives along the path, over the stop limits squared: the squared length of any
 // stop's acceleration and jerk is a polynomial in them.
 struct Products {
-  Lane aa, av, vv;              // by the acceleration limit
-  Lane jj, ja, jv, bb, bv, ww;  // by the jerk limit: j j, j a, j v, a a, a v, v v
+  Lane aa, av, vv;  // by the acceleration limit
+  Lane jj, ja, jv, bb, bv,
+      ww;  // by the jerk limit: j j, j a, j v, a a, a v, v v
 
-  Products(const Vec<Lane>& v, const Vec<Lane>& a, const Vec<Lane>& j, const Bound& bound, double stop) {
-    const double by_a = 1.0 / (bound.a * bound.a * stop * stop);
-    const double by_j = 1.0 / (bound.j * bound.j * stop * stop);
+  Products(const Vec<Lane>& v, const Vec<Lane>& a, const Vec<Lane>& j, double most_a, double most_j) {
+    const double by_a = 1.0 / (most_a * most_a);
+    const double by_j = 1.0 / (most_j * most_j);
     const Lane a_a = dot(a, a);
     const Lane a_v = dot(a, v);
     const Lane v_v = dot(v, v);
@@ -114,27 +124,14 @@ SquaredRatios none() {
 
 double Ratios::largest() const { return *std::max_element(value.begin(), value.end()); }
 
-Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, const LimitProfile& limits) {
-  static const auto bases = spread_over<4>();
-  MotionSamples::Sample sample;
+Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, int part, const LimitProfile& limits,
+                       MotionSamples& samples) {
+  static const auto bases = bases_by_part();
   SquaredRatios squares = none();
-  for (const CubicBasis<Lane>& basis : bases) {
-    evaluate(arm, spline.coefficients(k), basis, sample);
+  for (int group = part * kGroups; group < (part + 1) * kGroups; ++group) {
+    MotionSamples::Sample& sample = samples.sample[static_cast<std::size_t>(k * MotionSamples::kPerInterval + group)];
+    evaluate(arm, spline, k, bases[static_cast<std::size_t>(group)], sample);
     compare(sample, limits, squares);
-  }
-  return root(squares);
-}
-
-Ratios motion_ratios(const Ur5e& arm, const JointSpline& spline, const LimitProfile& limits, MotionSamples& samples) {
-  static const auto bases = spread_over<MotionSamples::kMoments>();
-  SquaredRatios squares = none();
-  samples.count = 0;
-  for (int k = 0; k < spline.intervals(); ++k) {
-    for (const CubicBasis<Lane>& basis : bases) {
-      MotionSamples::Sample& sample = samples.sample[static_cast<std::size_t>(samples.count++)];
-      evaluate(arm, spline.coefficients(k), basis, sample);
-      compare(sample, limits, squares);
-    }
   }
   return root(squares);
 }
@@ -147,11 +144,10 @@ struct RampMoments {
   int count = 0;
 
   // Both ends of every phase belong to it: acceleration and jerk are largest there more often than not.
-  RampMoments(double ramp_s, StopGrid grid) {
-    const bool fine = grid == StopGrid::kFine;
-    add(0.0, kRampOnset, RampPhase::kOnset, fine ? 9 : 5, ramp_s);
-    add(kRampOnset, 1.0 - kRampEnd, RampPhase::kHold, fine ? 4 : 2, ramp_s);
-    add(1.0 - kRampEnd, 1.0, RampPhase::kEnd, fine ? 8 : 4, ramp_s);
+  explicit RampMoments(double ramp_s) {
+    add(0.0, kRampOnset, RampPhase::kOnset, 9, ramp_s);
+    add(kRampOnset, 1.0 - kRampEnd, RampPhase::kHold, 4, ramp_s);
+    add(1.0 - kRampEnd, 1.0, RampPhase::kEnd, 8, ramp_s);
   }
 
  private:
@@ -168,8 +164,8 @@ struct RampMoments {
 // Largest squared ratio of any moment of the ramp at one sample of the path, or `worst` if that is larger.
 Lane stop_squares(const MotionSamples::Sample& s, const LimitProfile& limits, const RampMoments& ramp, Lane worst) {
   const double stop = limits.stop_factor;
-  const Products tcp(s.tcp.v, s.tcp.a, s.tcp.j, limits.tcp, stop);
-  const Products angular(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular, stop);
+  const Products tcp(s.tcp.v, s.tcp.a, s.tcp.j, std::min(limits.tcp.a * stop, limits.lateral_a), limits.tcp.j * stop);
+  const Products angular(s.tcp.w, s.tcp.wa, s.tcp.wj, limits.angular.a * stop, limits.angular.j * stop);
   Lane qd = spread(0.0);
   Lane qdd = spread(0.0);
   Lane qddd = spread(0.0);
@@ -180,6 +176,17 @@ Lane stop_squares(const MotionSamples::Sample& s, const LimitProfile& limits, co
   }
   const double joint_a = 1.0 / (limits.joint.a * stop);
   const double joint_j = 1.0 / (limits.joint.j * stop);
+  // Nowhere more than if all were in line: mostly that settles a whole sample.
+  const Lane v_a = larger(qd * joint_a, larger(root_of(tcp.vv), root_of(angular.vv)));
+  const Lane a_a = larger(qdd * joint_a, larger(root_of(tcp.aa), root_of(angular.aa)));
+  const Lane v_j = larger(qd * joint_j, larger(root_of(tcp.ww), root_of(angular.ww)));
+  const Lane a_j = larger(qdd * joint_j, larger(root_of(tcp.bb), root_of(angular.bb)));
+  const Lane j_j = larger(qddd * joint_j, larger(root_of(tcp.jj), root_of(angular.jj)));
+  Lane most = spread(0.0);
+  for (const Moment& m : std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) {
+    most = larger(most, larger(a_a * m.rr - v_a * m.r1, j_j * m.rrr - a_j * m.mixed + v_j * std::fabs(m.r2)));
+  }
+  if (!any(most * most > worst)) return worst;
   for (const Moment& m : std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) {
     worst = larger(worst, larger(tcp.worst(m), angular.worst(m)));
     // No joint exceeds what the largest of each derivative would give; mostly that settles it.
@@ -200,19 +207,25 @@ Lane stop_squares(const MotionSamples::Sample& s, const LimitProfile& limits, co
 
 // A stop that begins anywhere passes every path moment at some rate: it is enough to try all pairs of a path sample
 // and a moment of the ramp, q(s(t)) differentiated by the chain rule.
-double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, StopGrid grid) {
-  const RampMoments ramp(ramp_s, grid);
-  const int stride = grid == StopGrid::kFine ? 1 : MotionSamples::kPerInterval;
-  Lane worst = spread(0.0);
-  for (int i = 0; i < samples.count; i += stride) {
-    worst = stop_squares(samples.sample[static_cast<std::size_t>(i)], limits, ramp, worst);
+double stop_ratio(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, double enough, int& hint) {
+  const RampMoments ramp(ramp_s);
+  const double enough_squared = enough * enough;
+  Lane worst = stop_squares(samples.sample[static_cast<std::size_t>(hint)], limits, ramp, spread(0.0));
+  double most = largest(worst);
+  worst = spread(most);
+  for (int i = 0; i < samples.count && most <= enough_squared; ++i) {
+    const double here = largest(stop_squares(samples.sample[static_cast<std::size_t>(i)], limits, ramp, worst));
+    if (here <= most) continue;
+    most = here;
+    worst = spread(most);
+    hint = i;
   }
-  return std::sqrt(largest(worst));
+  return std::sqrt(most);
 }
 
 double stop_ratios(const MotionSamples& samples, const LimitProfile& limits, double ramp_s, double floor,
                    std::span<double> by_interval) {
-  const RampMoments ramp(ramp_s, StopGrid::kFine);
+  const RampMoments ramp(ramp_s);
   double worst = floor;
   for (int k = 0; k * MotionSamples::kPerInterval < samples.count; ++k) {
     Lane squares = spread(floor * floor);

@@ -20,9 +20,10 @@ constexpr double kMaxJointStep_rad = 0.35;  // between neighbouring points
 // Nearer than this to its last point the chunk stands: what smoothing leaves of a policy's noise.
 constexpr double kStanding_m = 0.0015;
 constexpr double kStanding_rad = 0.6 * kDegree;
-constexpr double kFingersStill = 0.004;  // change of the opening a point
-constexpr int kStandingKept = 1;         // points
-constexpr double kStill_m_s = 0.01;      // slower than this the arm counts as standing where its fingers move
+constexpr double kFingersStill = 0.004;          // change of the opening a point
+constexpr int kStandingKept = 1;                 // points
+constexpr double kTiltRoom_rad = 0.5 * kDegree;  // beyond the start's own
+constexpr double kStill_m_s = 0.01;              // slower than this the arm counts as standing where its fingers move
 
 Eigen::Vector3d rotation_vector(const Eigen::Quaterniond& q) {
   const Eigen::Quaterniond up = q.w() < 0.0 ? Eigen::Quaterniond(-q.coeffs()) : q;
@@ -36,6 +37,9 @@ Eigen::Quaterniond turned_by(const Eigen::Vector3d& v) {
   if (angle < 1e-12) return Eigen::Quaterniond::Identity();
   return Eigen::Quaterniond(Eigen::AngleAxisd(angle, v / angle));
 }
+
+// Of the tool's axis from straight down.
+double tilt_of(const Eigen::Matrix3d& rotation) { return std::acos(std::clamp(-rotation(2, 2), -1.0, 1.0)); }
 
 const char* reach_text(Reach reach) {
   switch (reach) {
@@ -52,11 +56,23 @@ const char* reach_text(Reach reach) {
 
 }  // namespace
 
-bool Path::build(const Chunk& chunk, const PlanStart& start, TrajectoryPoint* points, Refusal& why) {
+bool Path::build(const Chunk& chunk, const PlanStart& start, double tilt_rad, TrajectoryPoint* points, Refusal& why) {
   chunk_ = &chunk;
+  tilt_rad_ = tilt_rad;
+  if (tilt_rad < std::numbers::pi) {
+    tilt_rad_ = std::max(tilt_rad, tilt_of(arm_.tcp(start.state.q).rotation) + kTiltRoom_rad);
+  }
   if (!smooth(start, points, why) || !solve_joints(start, why)) return false;
   find_last_moving();
   return true;
+}
+
+// False if the tool leans farther from tool-down than a cup of liquid may.
+bool Path::is_upright(const Eigen::Matrix3d& rotation, const char* what, int point, Refusal& why) const {
+  const double tilt = tilt_of(rotation);
+  if (tilt <= tilt_rad_) return true;
+  return why.refuse(PlanStatus::kOutOfRange, "%s %d: tilted by %.1f deg, limit %.1f deg with liquid", what, point,
+                    tilt / kDegree, tilt_rad_ / kDegree);
 }
 
 // Standing at the end costs time and moves nothing: two points of it are kept, or what the fingers need.
@@ -207,7 +223,9 @@ bool Path::smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why)
   std::copy(rows.begin(), rows.end(), row_.begin());
   for (int i = 0; i < kPoints; ++i) {
     const Row& row = row_[static_cast<std::size_t>(i)];
-    points[i] = point_of(position_of(row), turn_origin_ * turned_by(turn_of(row)));
+    const Eigen::Quaterniond turn = turn_origin_ * turned_by(turn_of(row));
+    points[i] = point_of(position_of(row), turn);
+    if (tilt_rad_ < std::numbers::pi && !is_upright(turn.toRotationMatrix(), "point", i, why)) return false;
     if (!space_.holds(position_of(row), "point", i, why)) return false;
   }
   return true;

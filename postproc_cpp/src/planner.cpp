@@ -34,6 +34,15 @@ Planner::Planner(const Params& params) : arm_(params), space_(params), path_(arm
     demand_sensible(name, numbers);
     profiles_.push_back(LimitProfile::from_numbers(numbers));
   }
+  for (const std::string& name : params.keys_after("liquid.")) {
+    const auto found = std::find(profile_names_.begin(), profile_names_.end(), name);
+    const std::span<const double> numbers = params.numbers("liquid." + name, kLiquidNumbers);
+    if (found == profile_names_.end() || !(numbers[0] > 0.0 && numbers[0] <= 90.0 && numbers[1] > 0.0)) {
+      throw ParamsError("liquid." + name + ": expected a profile's name, a tilt above 0 and at most 90 deg, and an " +
+                        "acceleration above 0 m/s2");
+    }
+    profiles_[static_cast<std::size_t>(found - profile_names_.begin())].carry(numbers);
+  }
   if (profiles_.empty()) throw ParamsError("no profile.NAME in the parameters");
 }
 
@@ -47,14 +56,15 @@ void Planner::plan(const RawChunk& raw, const PlanStart& start, const PlanOption
   } else if (raw.speed_scale != 0.0F && !(raw.speed_scale >= kLeastScale && raw.speed_scale <= 1.0F)) {
     why.refuse(PlanStatus::kOutOfRange, "speed scale %.3g, outside %.2f..1 (0 = 1)",
                static_cast<double>(raw.speed_scale), static_cast<double>(kLeastScale));
-  } else if (read_chunk(raw.traj, raw.grip, chunk_, out.raw_points, why)) {
+  } else if (read_chunk(raw.traj, raw.grip, raw.payload_kg > 0.0F, chunk_, out.raw_points, why)) {
     LimitProfile limits = profiles_[raw.profile];
     for (Bound* bound : {&limits.joint, &limits.tcp, &limits.angular}) {
       *bound = {bound->v * options.limit_share, bound->a * options.limit_share, bound->j * options.limit_share};
     }
     const double scale = raw.speed_scale != 0.0F ? raw.speed_scale : 1.0;
-    planned = path_.build(chunk_, start, out.points, why) &&
-              law_.find(path_, start, limits, {scale, options.free, options.stops}, why) && motion_is_clear(why);
+    planned = path_.build(chunk_, start, limits.tilt, out.points, why) &&
+              law_.find(path_, start, limits, {scale, options.free, options.stops}, why) &&
+              motion_is_clear(limits, why) && law_.write_bridge(out.points, why);
     if (planned) find_ramp(limits, out);
   }
   out.status = static_cast<std::uint32_t>(why.status);
@@ -78,34 +88,30 @@ std::uint32_t Planner::limited(double duration_s) const {
   if (paced) bits |= static_cast<std::uint32_t>(Limited::kPaced);
   if (law_.cut_short()) bits |= static_cast<std::uint32_t>(Limited::kCutShort);
   if (!path_.dwells().empty()) bits |= static_cast<std::uint32_t>(Limited::kDwell);
+  if (law_.bridged()) bits |= static_cast<std::uint32_t>(Limited::kBridge);
   return bits;
 }
 
 // The shortest ramp on a 10 ms grid that stops within the limits from anywhere; the law keeps the longest one feasible.
 void Planner::find_ramp(const LimitProfile& limits, Trajectory& out) const {
   double ramp_s = limits.ramp_min_s;
-  bool near = false;
+  int hint = law_.samples().count / 2;
   while (ramp_s < limits.ramp_max_s) {
-    const double ratio = stop_ratio(law_.samples(), limits, ramp_s, near ? StopGrid::kFine : StopGrid::kCoarse);
+    const double ratio = stop_ratio(law_.samples(), limits, ramp_s, kStopGoal, hint);
     if (ratio <= kStopGoal) {
-      if (near) {
-        out.ramp_s = ramp_s;
-        out.max_ratio_stop = static_cast<float>(ratio);
-        return;
-      }
-      near = true;
-      continue;
+      out.ramp_s = ramp_s;
+      out.max_ratio_stop = static_cast<float>(ratio);
+      return;
     }
     // Jerk falls with the square of the ramp at most, so this never steps past the shortest one.
     const double steps = std::floor(ramp_s * (std::sqrt(ratio / kStopGoal) - 1.0) / kRampStep_s);
-    near = near || steps < 1.0;
     ramp_s += std::max(1.0, steps) * kRampStep_s;
   }
   out.ramp_s = limits.ramp_max_s;
   out.max_ratio_stop = static_cast<float>(law_.stop_ratio_at_longest());
 }
 
-bool Planner::motion_is_clear(Refusal& why) const {
+bool Planner::motion_is_clear(const LimitProfile& limits, Refusal& why) const {
   const MotionSamples& samples = law_.samples();
   const JointSpline& spline = law_.spline();
   for (int i = 0; i < samples.count; ++i) {
@@ -116,7 +122,9 @@ bool Planner::motion_is_clear(Refusal& why) const {
     }
   }
   for (int k = 0; k < spline.knots(); k += 2) {
-    if (!configuration_is_clear(arm_, space_, spline.at_knot(k).q, "knot", k, why)) return false;
+    const Joints q = spline.at_knot(k).q;
+    if (!configuration_is_clear(arm_, space_, q, "knot", k, why)) return false;
+    if (limits.keeps_upright() && !path_.is_upright(arm_.tcp(q).rotation, "knot", k, why)) return false;
   }
   return true;
 }
@@ -129,7 +137,7 @@ void Planner::write_knots(Trajectory& out) const {
   for (int k = 0; k < spline.knots(); ++k) {
     Knot& knot = out.knots[k];
     const JointState state = spline.at_knot(k);
-    knot.t_s = k * kKnotPeriod_s;
+    knot.t_s = k * spline.period_s();
     for (int j = 0; j < kDof; ++j) {
       knot.q_rad[j] = state.q[j];
       knot.qd_rad_s[j] = state.qd[j];

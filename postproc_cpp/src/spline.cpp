@@ -24,10 +24,11 @@ Joints joints_of(const Row& row) {
 }  // namespace
 
 bool JointSpline::fit(const JointState& start, const Reference& reference) {
-  constexpr double h = kKnotPeriod_s;
+  const double h = reference.period_s;
   const int n = reference.knots - 1;  // intervals
   if (n < 6 || reference.knots > kMaxKnots) return false;
   knots_ = reference.knots;
+  period_s_ = h;
   start_ = start;
   // The first three coefficients follow from the start: at a knot q = (a + 4b + c) / 6, qd = (c - a) / 2h,
   // qdd = (a - 2b + c) / h^2.
@@ -74,6 +75,13 @@ bool JointSpline::fit(const JointState& start, const Reference& reference) {
   return true;
 }
 
+Joints JointSpline::at(int k, double x) const {
+  const CubicBasis<double> basis(x);
+  Joints q = Joints::Zero();
+  for (int m = 0; m < 4; ++m) q += basis.value[0][m] * joints_of(coefficients(k)[m]);
+  return q;
+}
+
 JointState JointSpline::at_knot(int k) const {
   if (k == 0) return start_;
   const Row* c = coefficients(k);
@@ -81,7 +89,7 @@ JointState JointSpline::at_knot(int k) const {
   const Joints b = joints_of(c[1]);
   const Joints d = joints_of(c[2]);
   if (k == knots_ - 1) return {b, Joints::Zero(), Joints::Zero()};
-  constexpr double h = kKnotPeriod_s;
+  const double h = period_s_;
   return {(a + 4.0 * b + d) / 6.0, (d - a) / (2.0 * h), (a - 2.0 * b + d) / (h * h)};
 }
 

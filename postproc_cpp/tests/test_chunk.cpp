@@ -62,16 +62,17 @@ class Dwells : public ::testing::Test {
  protected:
   Dwells() : arm_(Params::parse(test::kParams, "test")) {}
   // Reads a chunk that moves by `offset` and closes from point 20 to 30.
-  int count(double distance_m) {
+  int count(double distance_m, double from = 1.0, double to = 0.0) {
     const auto raw = test::line(arm_, test::home(), Eigen::Vector3d(distance_m, 0, 0), 0.05);
-    for (int i = 0; i < kPoints; ++i) raw->grip[i] = test::half_of(std::clamp(1.0 - (i - 20) * 0.1, 0.0, 1.0));
+    for (int i = 0; i < kPoints; ++i)
+      raw->grip[i] = test::half_of(from + (to - from) * std::clamp((i - 20) * 0.1, 0.0, 1.0));
     TrajectoryPoint points[kPoints];
-    Refusal why;
-    EXPECT_TRUE(read_chunk(raw->traj, raw->grip, chunk_, points, why)) << why.reason;
-    return chunk_.dwell_count;
+    return read_chunk(raw->traj, raw->grip, loaded_, chunk_, points, why_) ? chunk_.dwell_count : -1;
   }
   Ur5e arm_;
   Chunk chunk_{};
+  Refusal why_;
+  bool loaded_ = false;
 };
 
 TEST_F(Dwells, ClosingInPlaceIsADwellOfItsPointsAndOneMore) {
@@ -80,7 +81,19 @@ TEST_F(Dwells, ClosingInPlaceIsADwellOfItsPointsAndOneMore) {
   EXPECT_EQ(chunk_.dwells[0].last, 31);
 }
 
-TEST_F(Dwells, OpeningWhileTravellingIsNone) { EXPECT_EQ(count(0.2), 0); }
+TEST_F(Dwells, OpeningWhileTravellingIsNone) { EXPECT_EQ(count(0.2, 0.0, 1.0), 0); }
+
+TEST_F(Dwells, ClosingWhileTravellingIsRefusedWithPointAndDistance) {
+  EXPECT_EQ(count(0.2), -1);
+  EXPECT_EQ(why_.status, PlanStatus::kNoLaw);
+  EXPECT_STREQ(why_.reason, "point 21: the fingers close while the arm moves on by 25 mm, limit 12 mm");
+}
+
+TEST_F(Dwells, LettingGoOfALoadWhileTravellingIsRefused) {
+  loaded_ = true;
+  EXPECT_EQ(count(0.2, 0.0, 1.0), -1);
+  EXPECT_STREQ(why_.reason, "point 21: the fingers let go of the load while the arm moves on by 25 mm, limit 12 mm");
+}
 
 TEST(ProcessGrootOutput, NamesTheFirstBadPointAndWritesNothing) {
   float raw[kPoints * kDof] = {};

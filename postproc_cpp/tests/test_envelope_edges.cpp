@@ -390,6 +390,29 @@ TEST_F(EnvelopeEdges, EachPlanLimitIsComparedWithItsOwnQuantity) {
   }
 }
 
+// Within an interval the law is the quintic's own: one interval from rest to rest has its peaks in closed form, at the
+// sampled cycles (u = i / 25), for acceleration and jerk of a joint.
+TEST_F(EnvelopeEdges, WithinAnIntervalTheQuinticsOwnPeaksCount) {
+  constexpr double h = 0.05, gap = 0.002;
+  std::vector<Knot> knots(2);
+  for (std::size_t j = 0; j < 6; ++j) knots[0].q_rad[j] = knots[1].q_rad[j] = kHome[j];
+  knots[1].t_s = h;
+  knots[1].q_rad[5] += gap;
+  Three peak{};
+  for (int i = 0; i <= 25; ++i) {
+    const double u = i / 25.0;
+    peak[0] = std::max(peak[0], std::fabs(30 * u * u * (1 - u) * (1 - u)) * gap / h);
+    peak[1] = std::max(peak[1], std::fabs(60 * u * (1 - u) * (1 - 2 * u)) * gap / (h * h));
+    peak[2] = std::max(peak[2], std::fabs(60 - 360 * u + 360 * u * u) * gap / (h * h * h));
+  }
+  for (std::size_t order = 0; order < 3; ++order) {
+    Params p;
+    p.rows[0].joint_deg = {360, 1e9, 1e9};
+    p.rows[0].joint_deg[order] = peak[order] / kDeg / 0.8;
+    EXPECT_NEAR(make(p).check(knots, 0.32, 0, {}).max_ratio_plan, 0.8, 1e-9) << order;
+  }
+}
+
 TEST_F(EnvelopeEdges, TheWorstMomentIsNamed) {
   Params p;
   p.rows[0].joint_deg[0] = 0.6 * 1.875 / kDeg * 0.9;  // joint 6 is the fastest, at the middle

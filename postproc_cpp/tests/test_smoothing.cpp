@@ -91,7 +91,7 @@ TEST(JointSpline, KeepsTheStartAndRestAtTheEndExactly) {
   for (int k = 0; k < 40; ++k) {
     const JointState a = spline.at_knot(k);
     const JointState b = spline.at_knot(k + 1);
-    const double h = kKnotPeriod_s;
+    const double h = spline.period_s();
     const Joints jerk = (b.qdd - a.qdd) / h;
     EXPECT_LT((a.qd + a.qdd * h + jerk * (h * h / 2) - b.qd).norm(), 1e-10);
     EXPECT_LT((a.q + a.qd * h + a.qdd * (h * h / 2) + jerk * (h * h * h / 6) - b.q).norm(), 1e-12);

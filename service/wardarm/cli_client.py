@@ -1,4 +1,4 @@
-"""The command line's client side: say, status, watch, pause, resume, stop, park.
+"""The command line's client side: say, status, watch, pause, resume, stop, park, attend.
 
 Exit status: 0 done, 1 the arm or a check said no, 2 usage. With --json one JSON object (for `watch`: one a line) goes
 to stdout and nothing else.
@@ -42,7 +42,7 @@ err = Console(stderr=True, highlight=False)
 
 def mount(app: typer.Typer) -> None:
     """Add the sub-commands to the application."""
-    for command in (say, status, watch, pause, resume, stop, park):
+    for command in (say, status, watch, pause, resume, stop, park, attend):
         app.command()(command)
 
 
@@ -187,6 +187,34 @@ def resume(
                 _run(client, as_json, lambda show: client.follow(answer.task_id, lease, show))
 
 
+def attend(
+    minutes: Annotated[float, typer.Option(help="from now on; at most guard.attended_max_min")] = 10,
+    reason: Annotated[str, typer.Option("--reason", help="what for: it goes into the audit")] = "",
+    actor: Annotated[str, typer.Option(help="who works there; default: this user")] = "",
+    extend: Annotated[bool, typer.Option("--extend", help="it is in force, and shall last longer")] = False,
+    end: Annotated[bool, typer.Option("--end", help="end it now")] = False,
+    config: ConfigFile = "desk",
+    address: Address = "",
+    stop_address: StopAddress = "",
+    certs: Certs = "",
+    as_json: AsJson = False,
+) -> None:
+    """Somebody of the staff works beside the arm: it goes on, gently, for a limited time, instead of being held."""
+    with _client(config, address, stop_address, certs, as_json) as client:
+        if end:
+            client.end_attended(actor)
+            _say(
+                as_json, {"success": True, "attended": None}, "attended mode ended: somebody in the zone holds the arm"
+            )
+            return
+        with _some_lease(client) as lease:
+            if extend:
+                now = client.extend_attended(minutes, lease, actor)
+            else:
+                now = client.start_attended(reason, minutes, lease, actor)
+        _say(as_json, {"success": True, "attended": _plain(now)}, escape(_attended(now)))
+
+
 @contextmanager
 def _some_lease(client: Client) -> Iterator[Any]:
     """A lease of our own, or None while another client's lives."""
@@ -308,6 +336,9 @@ def _table(state: Any, info: Any) -> Table:
     table.add_row("task", escape(f"{state.task.text_zh}  {state.task.text_en}") if state.HasField("task") else "none")
     table.add_row("lease", escape(state.lease.client) or "nobody")
     table.add_row("room cameras", "on" if state.guard_enabled else "[yellow]off by configuration[/]")
+    if state.HasField("attended"):
+        table.add_row("attended", f"[yellow]{escape(_attended(state.attended))}[/]")
+    table.add_row("spoken alert", escape(_alert(state.alert)))
     for word in state.words:
         said = (
             "ok"
@@ -321,6 +352,18 @@ def _table(state: Any, info: Any) -> Table:
     table.add_row("model", f"{info.model.name} {info.model.sha256[:12] or '(no file)'}")
     table.add_row("limits", f"{info.limits.profile}: {info.limits.tcp_m_s} m/s, {info.limits.tcp_m_s2} m/s2")
     return table
+
+
+def _attended(now: Any) -> str:
+    left_s = now.remaining.ToNanoseconds() * 1e-9
+    return f"by {now.actor} ({now.reason}) for {left_s / 60:.1f} more minutes: the arm goes gently"
+
+
+def _alert(alert: Any) -> str:
+    if not alert.enabled:
+        return "off by configuration"
+    why = f": {alert.last_failure}" if alert.failures else ""
+    return f"{'there' if alert.running else 'NOT THERE'}, {alert.said} said, {alert.failures} sounds failed{why}"
 
 
 def _line(state: Any) -> str:

@@ -35,6 +35,7 @@ def mount(app: typer.Typer, guard_app: typer.Typer, bench_app: typer.Typer) -> N
     """Add this file's commands."""
     guard_app.command("test")(try_recordings)
     guard_app.command("attend")(attend)
+    guard_app.command("commands")(commands)
     bench_app.command("guard")(bench)
     app.add_typer(alert_app, name="alert")
     calibrate_app = next((g.typer_instance for g in app.registered_groups if g.name == "calibrate"), None)
@@ -114,15 +115,49 @@ def attend(
     out.print(f"attended by {asked.actor} for {minutes:g} minutes; the arm moves gently until then", highlight=False)
 
 
-@alert_app.command("make")
-def alert_make(
-    out_dir: Annotated[Path, typer.Option("--out", help="where the WAV files and manifest.json go")],
+def commands(
+    kind: Annotated[str, typer.Argument(help="csi, v4l2, uvc, rtsp, rtsp-jetson, file, test; default: all")] = "",
+    device: Annotated[str, typer.Option(help="sensor number, /dev/v4l/by-path/..., rtsp://... or a file")] = "",
+    name: Annotated[str, typer.Option(help="what the camera is called")] = "room",
 ) -> None:
-    """Build a set of WAV files to begin with: chimes, and speech if espeak-ng is installed."""
+    """Ready-made camera commands, as entries for the configuration."""
+    from wardarm.guard.commands import SOURCES, toml
+
+    if kind and kind not in SOURCES:
+        raise _usage(f"{kind!r}: not one of {', '.join(SOURCES)}")
+    print("\n".join(f"# {k}\n{toml(k, device if kind else '', name)}" for k in ([kind] if kind else SOURCES)), end="")
+
+
+@alert_app.command("texts")
+def alert_texts() -> None:
+    """What is said, and under which file name a recording of it is looked for."""
     from wardarm.alert import sounds
 
-    manifest = sounds.make(out_dir)
-    out.print(f"{manifest}: {json.loads(manifest.read_text('utf-8'))['engine']}", highlight=False)
+    for name, message in sounds.messages().items():
+        for language, text in message.texts.items():
+            out.print(f"{name}_{language}.wav  {text}", highlight=False)
+
+
+@alert_app.command("build")
+def alert_build(
+    out_dir: Annotated[Path, typer.Option("--out", help="where the WAV files and manifest.json go")],
+    spoken: Annotated[
+        Path | None, typer.Argument(help="folder of recordings (16-bit PCM WAV), named as 'alert texts' shows")
+    ] = None,
+    by: Annotated[str, typer.Option(help="who speaks, for the manifest")] = "recorded at the site",
+    licence: Annotated[str, typer.Option(help="for the manifest")] = "the site's own",
+) -> None:
+    """Make a set from the site's own recordings: trimmed, levelled, a chime in front. Without recordings: chimes alone."""
+    from wardarm.alert import sounds
+
+    try:
+        manifest = sounds.build(out_dir, spoken, by if spoken else "chimes", licence)
+        found = sounds.load(manifest)
+    except (OSError, sounds.BadSounds) as e:
+        raise _usage(str(e), 1) from e
+    have = {f"{name}_{language}" for name, rows in found.files.items() for language in rows}
+    missing = [f"{n}_{language}" for n in found.files for language in sounds.LANGUAGES if f"{n}_{language}" not in have]
+    out.print(f"{manifest}: {len(have)} files{'; without: ' + ', '.join(missing) if missing else ''}", highlight=False)
 
 
 @alert_app.command("seal")
@@ -213,22 +248,39 @@ def calibrate_room(
 
 def bench(
     as_json: Json = False,
+    quick: Annotated[bool, typer.Option("--quick", help="minutes instead of an hour; nothing is kept")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="this part alone; repeat it")] = None,
+    out_dir: Annotated[Path, typer.Option("--out", help="long runs are kept here, part by part")] = Path("out/bench"),
     video: Annotated[
         Path | None, typer.Option(help="vtest.avi (Debian's opencv-doc); default: where Debian puts it")
     ] = None,
     crossings: Annotated[
         int, typer.Option(min=0, help="visitors that cross the line of a running system; 0: none")
     ] = 3,
-    frames: Annotated[int, typer.Option(min=100, help="frames of the memory figure")] = 5000,
+    frames: Annotated[int, typer.Option(min=300, help="frames of the memory figure")] = 100_000,
 ) -> None:
-    """Room cameras: exposure to word, long scenes, vtest.avi, load, and a visitor who crosses the line."""
+    """Room cameras: exposure to word, load, long scenes, vtest.avi, memory, a visitor who crosses the line.
+
+    Exit status 1: a figure to reach is not. Delete <out>/guard.json to measure anew.
+    """
     from wardarm.ops import bench_guard
 
-    figures = bench_guard.run(video, crossings, frames)
+    unknown = [part for part in only or [] if part not in bench_guard.PARTS]
+    if unknown:
+        raise _usage(f"--only {unknown[0]!r}: the parts are {', '.join(bench_guard.PARTS)}")
+    figures = bench_guard.run(
+        video, crossings, frames, quick, out_dir, only or [], lambda text: err.print(text, highlight=False)
+    )
     if as_json:
         print(json.dumps(figures, ensure_ascii=False))
-        return
-    table = Table(show_header=False, box=None)
-    for key, value in figures.items():
-        table.add_row(key, json.dumps(value, ensure_ascii=False))
-    out.print(table)
+    else:
+        table = Table("figure", "value", "to reach", "reached", box=None)
+        for name, row in figures["targets"].items():
+            shown = {True: "yes", False: "[red]no[/]", None: "not measured"}[row["reached"]]
+            table.add_row(name, str(row["value"]), row["limit"], shown)
+        out.print(table)
+        for name in bench_guard.PARTS:
+            if name in figures:
+                out.print(f"{name}: {json.dumps(figures[name], ensure_ascii=False)}", highlight=False)
+    if any(row["reached"] is False for row in figures["targets"].values()):
+        raise typer.Exit(1)

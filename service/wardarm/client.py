@@ -211,6 +211,25 @@ class Client:
         request = control_pb2.ClearStopRequest(lease_id=_id(lease), actor=self.name)
         return list(self._call(self.control.ClearStop, request).holds)
 
+    # Working beside the arm.
+
+    def start_attended(self, reason: str, minutes: float = 10, lease: Lease | None = None, actor: str = "") -> Any:
+        """Somebody works beside the arm (`actor`; default: this client's name): for so long it goes gently instead of being
+        held when they are in a keep-out zone. Returns `Attended`. Without a lease of one's own only while another's lives."""
+        request = control_pb2.StartAttendedRequest(lease_id=_id(lease), actor=actor or self.name, reason=reason)
+        request.duration.FromNanoseconds(int(minutes * 60e9))
+        return self._call(self.control.StartAttended, request).attended
+
+    def extend_attended(self, minutes: float, lease: Lease | None = None, actor: str = "") -> Any:
+        """It shall last for `minutes` from now on. Returns `Attended`."""
+        request = control_pb2.ExtendAttendedRequest(lease_id=_id(lease), actor=actor or self.name)
+        request.duration.FromNanoseconds(int(minutes * 60e9))
+        return self._call(self.control.ExtendAttended, request).attended
+
+    def end_attended(self, actor: str = "") -> None:
+        """End it now; needs no lease."""
+        self._call(self.control.EndAttended, control_pb2.EndAttendedRequest(actor=actor or self.name))
+
     def create_task(self, lease: Lease, **fields: Any) -> Any:
         """Start a task (fields of `CreateTaskRequest`; a request_id is made up if there is none). Returns `Task`."""
         fields.setdefault("request_id", f"r-{uuid.uuid4().hex}")

@@ -46,6 +46,12 @@ class LimitProfile(_Section):
     stop_factor: float = Field(default=2.0, ge=1, le=3, description="a and j of a stop, as a multiple of the plan's")
     ramp_min_s: float = Field(default=0.30, gt=0, le=2, description="shortest ramp to rest, s")
     ramp_max_s: float = Field(default=0.34, gt=0, le=2, description="longest; the plan is slower where a stop needs it")
+    tilt_deg: float | None = Field(
+        default=None, gt=0, le=90, description="of the tool from straight down, deg (liquids)"
+    )
+    lateral_m_s2: float | None = Field(
+        default=None, gt=0, le=15, description="horizontal acceleration of the TCP, plan and stop alike, m/s2 (liquids)"
+    )
 
     @model_validator(mode="after")
     def _ramps_in_order(self) -> LimitProfile:
@@ -58,8 +64,9 @@ _Three = tuple[float, float, float]
 
 
 def _row(
-    joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ramp_s: tuple[float, float] = (0.30, 0.34)
-) -> LimitProfile:
+    joint: _Three, tcp: _Three, turn: _Three, stop_factor: float = 2.0, ramp_s: tuple[float, float] = (0.30, 0.34),
+    tilt_deg: float | None = None, lateral_m_s2: float | None = None,
+) -> LimitProfile:  # fmt: skip
     """Speed, acceleration, jerk of the joints (deg), the TCP (m) and its turning (deg)."""
     names = [f"{what}_{unit}" for what, unit in (("joint_deg", "s"), ("tcp_m", "s"), ("tcp_deg", "s"))]
     values = {
@@ -67,13 +74,24 @@ def _row(
         for name, three in zip(names, (joint, tcp, turn), strict=True)
         for power, value in zip(("", "2", "3"), three, strict=True)
     }
-    return LimitProfile(**values, stop_factor=stop_factor, ramp_min_s=ramp_s[0], ramp_max_s=ramp_s[1])
+    return LimitProfile(
+        **values, stop_factor=stop_factor, ramp_min_s=ramp_s[0], ramp_max_s=ramp_s[1], tilt_deg=tilt_deg,
+        lateral_m_s2=lateral_m_s2,
+    )  # fmt: skip
 
 
 def _profiles() -> dict[str, LimitProfile]:
     return {
         "ward": _row((60, 180, 1500), (0.25, 0.8, 6), (60, 180, 1500)),
-        "carry_liquid": _row((60, 120, 900), (0.25, 0.8, 4), (30, 90, 700), stop_factor=1.5, ramp_s=(0.35, 0.62)),
+        "carry_liquid": _row(
+            (60, 120, 900),
+            (0.25, 0.8, 4),
+            (30, 90, 700),
+            stop_factor=1.5,
+            ramp_s=(0.35, 0.62),
+            tilt_deg=10,
+            lateral_m_s2=1.5,
+        ),
         "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
         "fast": _row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
     }
@@ -90,12 +108,21 @@ class Workspace(_Section):
     high: Vec3 = (0.90, 0.62, 0.75)
     table_z: float = Field(default=0.0, ge=-1, le=1, description="table top, base frame, m")
     floor_links_z: float = Field(default=0.03, ge=-1, le=1, description="elbow and wrist joints stay above this, m")
+    patient_low: Vec3 | None = Field(
+        default=(-0.60, 0.74, -0.40), description="corner of the patient's place, which no link of the arm enters, m"
+    )
+    patient_high: Vec3 | None = Field(default=(1.30, 1.60, 0.70), description="its other corner; both None: no place")
 
     @model_validator(mode="after")
     def _a_box(self) -> Workspace:
         for axis, low, high in zip("xyz", self.low, self.high, strict=True):
             if low >= high:
                 raise ValueError(f"workspace: low {axis} = {low} is not below high {axis} = {high}")
+        if (self.patient_low is None) != (self.patient_high is None):
+            raise ValueError("workspace: patient_low and patient_high go together: give both corners, or neither")
+        for axis, low, high in zip("xyz", self.patient_low or (), self.patient_high or (), strict=False):
+            if low >= high:
+                raise ValueError(f"workspace: patient_low {axis} = {low} is not below patient_high {axis} = {high}")
         return self
 
 

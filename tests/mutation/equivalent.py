@@ -57,6 +57,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "what begins at 1 does not begin at 0, and what begins at 0 cannot begin at 1 again",
     (PLAYER, "silent = True | True -> False"): "the first cycle has no pulses yet and sets it",
     (PLAYER, "if u > 1.0: | > -> >="): "1 becomes 1",
+    (PLAYER, "if path_s >= duration_s: | >= -> >"): "then it is set to what it is",
     (PLAYER, "if path_s >= seam: | >= -> >"): "both laws are in the same place at the seam; no sum of cycles meets it",
     (PLAYER, "while path_s >= segment_end and segment < bank_count[play_bank] - 2: | >= -> >"):
         "both quintics are in the same place at their knot",

@@ -37,8 +37,9 @@ inline constexpr double kMaxStep_rad = 0.35;
 Eigen::Quaterniond orientation_of(const TrajectoryPoint& point);
 TrajectoryPoint point_of(const Eigen::Vector3d& position_m, const Eigen::Quaterniond& orientation);
 
-// Checks bits, range and steps, fills `chunk` and the 64 raw points. False: refused, and `why` says so.
-bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, Chunk& chunk, TrajectoryPoint* raw_points,
-                Refusal& why);
+// Checks bits, range, steps, and that the fingers neither close nor, `loaded`, open while the arm moves on; fills
+// `chunk` and the 64 raw points. False: refused, and `why` says so.
+bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, bool loaded, Chunk& chunk,
+                TrajectoryPoint* raw_points, Refusal& why);
 
 }  // namespace wardarm

@@ -9,9 +9,14 @@
 namespace wardarm {
 
 struct Workspace {
-  explicit Workspace(const Params& params);  // box_low, box_high (3), table_z, floor_links_z (1)
-  Eigen::Vector3d low_m, high_m;             // box for the TCP
-  double table_z_m, floor_links_z_m;         // TCP above the first, elbow and wrists above the second
+  // box_low, box_high (3), table_z, floor_links_z (1); patient_low, patient_high (3) if there is a patient's place
+  explicit Workspace(const Params& params);
+  Eigen::Vector3d low_m, high_m;  // box for the TCP
+  double table_z_m,
+      floor_links_z_m;  // TCP above the first, elbow and wrists above the second
+  // The patient's place: no link enters. Low above high: there is none.
+  Eigen::Vector3d patient_low_m = Eigen::Vector3d::Constant(1.0);
+  Eigen::Vector3d patient_high_m = Eigen::Vector3d::Constant(-1.0);
 
   // False if the TCP is outside; `point` and `what` go into the reason.
   bool holds(const Eigen::Vector3d& tcp_m, const char* what, int point, Refusal& why) const;

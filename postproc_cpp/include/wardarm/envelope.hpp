@@ -40,6 +40,7 @@ class Envelope {
   struct Limits {
     std::array<double, 3> joint, tcp, angular;  // v, a, j
     double stop_factor, ramp_min_s, ramp_max_s;
+    double tilt_rad, lateral_m_s2;  // of liquids: from tool-down, and horizontal, plan and stop alike
   };
   struct Walk;
 
@@ -58,6 +59,8 @@ class Envelope {
   std::array<Vector, kDof> link_point_{};  // shoulder, elbow, three wrists and flange with all joints at zero
   Vector low_{}, high_{};
   double table_z_ = 0.0, floor_links_z_ = 0.0;
+  Vector patient_low_{}, patient_high_{};  // no link enters
+  bool has_patient_ = false;
   std::vector<Limits> profiles_;
 };
 

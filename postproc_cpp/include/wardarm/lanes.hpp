@@ -30,6 +30,10 @@ inline Lane larger(Lane a, Lane b) { return a > b ? a : b; }
 inline double larger(double a, double b) { return a > b ? a : b; }
 inline Lane magnitude(Lane a) { return a < 0.0 ? -a : a; }
 inline double magnitude(double a) { return std::fabs(a); }
+inline Lane root_of(Lane a) {
+  for (int i = 0; i < kLanes; ++i) a[i] = std::sqrt(a[i]);
+  return a;
+}
 inline double largest(Lane a) {
   double out = a[0];
   for (int i = 1; i < kLanes; ++i) out = std::max(out, a[i]);

@@ -35,6 +35,9 @@ class Law {
   [[nodiscard]] double waits_s() const;  // standing before and after the fingers move
   // Largest ratio of a stop that takes the profile's longest ramp.
   [[nodiscard]] double stop_ratio_at_longest() const { return stop_; }
+  // Points of the path that the arm's own motion at the start set. False: they do not say where it goes.
+  bool write_bridge(TrajectoryPoint* points, Refusal& why) const;
+  [[nodiscard]] bool bridged() const { return bridge_.by_m > 0.0; }
   [[nodiscard]] int rounds() const { return rounds_; }
 
  private:
@@ -42,10 +45,17 @@ class Law {
   void limit_pace();
   void build_pace(double start_rate);
   void build_reference(const PlanStart& start, double blend_s);
-  void examine(double blend_s, Findings& found);
+  void examine(double blend_s, int part, Findings& found);
   void slow_down(const Findings& found);
   void go_direct(const PlanStart& start, double& blend_s);
   bool stops_in_time(double blend_s, Findings& found);
+  void speed_up(const Findings& found);
+  void keep_best();
+  void take_best(Findings& found);
+  bool keeps_path(double fade_s, bool last_chance);
+  bool bridge_is_short(const PlanStart& start, Refusal& why) const;
+  bool refuse_off_path(Refusal& why) const;
+  [[nodiscard]] double place_within(int k, double x) const;
   bool keeps_dwells(bool last_chance);
   [[nodiscard]] bool dwells_soon() const;
   [[nodiscard]] double place_after(double t_s, int& hint) const;
@@ -59,18 +69,35 @@ class Law {
   Reference reference_{};
   JointSpline spline_;
   std::array<double, kMaxKnots> place_{};
-  std::array<double, kMaxKnots> slack_{};  // weight of the path at each knot, away from dwells
+  std::array<double, kMaxKnots> follow_{};        // weight of the path at each knot: grows where the motion leaves it
+  std::array<double, kMaxKnots> slack_{};         // weight of the path at each knot, away from dwells
+  static constexpr double kFreeRate = 8.0;        // times the chunk's own timing, where only the limits set the pace
+  static constexpr double kLongestBlend_s = 2.5;  // for what the chunk lacks of the arm's motion at the start to fade
   struct Wait {
     double before_s, after_s;
   };
   std::array<Wait, kMaxDwells> wait_{};  // at each dwell: the arm waits for itself
+  double tail_s_ = 0.0;                  // to come to rest after the pace does
   double direct_s_ = 0.0;                // above 0: fades straight to the first dwell in that time
   LawOptions options_;
+  struct Passing {
+    double by_m = 0.0;  // 0: nowhere beyond the tolerance
+    int point = 0;      // near the largest
+    int last_point = 0;
+  };
+  Passing off_;           // the smoothed path
+  Passing bridge_;        // the same while what the arm brought along fades: there the motion is the path
   double moved_m_ = 0.0;  // farthest from its place while the fingers move
   int rounds_ = 0;
   double stop_ = 0.0;
   bool under_way_ = false;
   Ratios ratios_;
+  struct Best {
+    JointSpline spline;
+    std::array<double, kMaxKnots> place;
+    Pace pace;
+    double duration_s = 0.0;  // 0: none yet
+  } best_;                    // of a free search
   std::unique_ptr<MotionSamples> samples_;
 };
 

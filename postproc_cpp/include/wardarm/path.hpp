@@ -24,8 +24,10 @@ class Path {
   Path(const Ur5e& arm, const Workspace& space) : arm_(arm), space_(space) {}
 
   // Smooths `chunk` from `start` on, solves the joints of every point and checks each. Fills the 64 smoothed points.
-  // `chunk` must outlive the path. False: refused, and `why` says so.
-  bool build(const Chunk& chunk, const PlanStart& start, TrajectoryPoint* points, Refusal& why);
+  // `chunk` must outlive the path. `tilt_rad`: farthest from tool-down, or as far as the start is. False: refused, and
+  // `why` says so.
+  bool build(const Chunk& chunk, const PlanStart& start, double tilt_rad, TrajectoryPoint* points, Refusal& why);
+  bool is_upright(const Eigen::Matrix3d& rotation, const char* what, int point, Refusal& why) const;
 
   // A point's position (m, base) and rotation vector (rad, in the tool's frame at the start).
   [[nodiscard]] const Row& row(int point) const { return row_[static_cast<std::size_t>(point)]; }
@@ -59,6 +61,7 @@ class Path {
   std::array<double, kPoints> grip_{};
   std::array<Dwell, kMaxDwells> dwells_{};
   int dwell_count_ = 0;
+  double tilt_rad_ = 0.0;
   int last_moving_ = kPoints - 1;
 };
 

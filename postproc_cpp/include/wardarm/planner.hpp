@@ -44,7 +44,7 @@ class Planner {
  private:
   [[nodiscard]] std::uint32_t limited(double duration_s) const;
   void find_ramp(const LimitProfile& limits, Trajectory& out) const;
-  bool motion_is_clear(Refusal& why) const;
+  bool motion_is_clear(const LimitProfile& limits, Refusal& why) const;
   void write_knots(Trajectory& out) const;
 
   Ur5e arm_;

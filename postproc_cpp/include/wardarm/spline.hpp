@@ -11,7 +11,7 @@
 
 namespace wardarm {
 
-inline constexpr double kKnotPeriod_s = 0.05;
+inline constexpr double kLongestKnot_s = 0.05;  // the player's contract
 
 struct JointState {
   Joints q, qd, qdd;  // rad, rad/s, rad/s2
@@ -20,6 +20,7 @@ struct JointState {
 // What the spline is to follow, at each knot.
 struct Reference {
   int knots = 0;
+  double period_s = kLongestKnot_s;       // between two knots
   std::array<Row, kMaxKnots> q;           // rad
   std::array<double, kMaxKnots> weight;   // of the distance to q
   std::array<double, kMaxKnots> penalty;  // of the jerk in the interval after the knot
@@ -32,42 +33,42 @@ class JointSpline {
 
   [[nodiscard]] int knots() const { return knots_; }
   [[nodiscard]] int intervals() const { return knots_ - 1; }
-  [[nodiscard]] double duration_s() const { return intervals() * kKnotPeriod_s; }
+  [[nodiscard]] double period_s() const { return period_s_; }
+  [[nodiscard]] double duration_s() const { return intervals() * period_s_; }
   [[nodiscard]] JointState at_knot(int k) const;
+  [[nodiscard]] Joints at(int k,
+                          double x) const;  // angles at a share x of interval k
   // The four coefficients that shape interval k.
   [[nodiscard]] const Row* coefficients(int k) const { return &coefficient_[static_cast<std::size_t>(k)]; }
 
  private:
   int knots_ = 0;
+  double period_s_ = kLongestKnot_s;
   JointState start_{};
   std::array<Row, kMaxKnots + 2> coefficient_{};
   BandedSystem system_;
 };
 
-// Values of the uniform cubic B-spline and its derivatives by t on one interval, at fraction x: sum of
-// basis.value[d][m] * coefficient[m].
+// Values of the uniform cubic B-spline and its derivatives by x on one interval, at fraction x: sum of
+// basis.value[d][m] * coefficient[m]; the d-th derivative by time is that over period_s^d.
 template <class T>
 struct CubicBasis {
   T value[4][4];
   explicit CubicBasis(const T& x) {
     const T y = 1.0 - x;
-    constexpr double h = kKnotPeriod_s;
-    constexpr double by_h = 1.0 / h;
-    constexpr double by_h2 = by_h * by_h;
-    constexpr double by_h3 = by_h2 * by_h;
     value[0][0] = y * y * y / 6.0;
     value[0][1] = (3.0 * x * x * x - 6.0 * x * x + 4.0) / 6.0;
     value[0][2] = (3.0 * y * y * y - 6.0 * y * y + 4.0) / 6.0;
     value[0][3] = x * x * x / 6.0;
-    value[1][0] = -0.5 * y * y * by_h;
-    value[1][1] = (1.5 * x * x - 2.0 * x) * by_h;
-    value[1][2] = (2.0 * y - 1.5 * y * y) * by_h;
-    value[1][3] = 0.5 * x * x * by_h;
-    value[2][0] = y * by_h2;
-    value[2][1] = (3.0 * x - 2.0) * by_h2;
-    value[2][2] = (3.0 * y - 2.0) * by_h2;
-    value[2][3] = x * by_h2;
-    const T unit = x * 0.0 + by_h3;
+    value[1][0] = -0.5 * y * y;
+    value[1][1] = (1.5 * x * x - 2.0 * x);
+    value[1][2] = (2.0 * y - 1.5 * y * y);
+    value[1][3] = 0.5 * x * x;
+    value[2][0] = y;
+    value[2][1] = (3.0 * x - 2.0);
+    value[2][2] = (3.0 * y - 2.0);
+    value[2][3] = x;
+    const T unit = x * 0.0 + 1.0;
     value[3][0] = -unit;
     value[3][1] = 3.0 * unit;
     value[3][2] = -3.0 * unit;

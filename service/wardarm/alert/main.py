@@ -29,7 +29,7 @@ from pathlib import Path
 from wardarm import config as configuration
 from wardarm import journal
 from wardarm.alert.announcer import Announcer, Seen
-from wardarm.alert.sounds import BadSounds, Sounds, load, make
+from wardarm.alert.sounds import BadSounds, Sounds, build, load, shipped
 from wardarm.config import Alert, Config
 from wardarm.gate.words import BlockWatch, WordBoard
 from wardarm.guard.zones import active, minute_of_day
@@ -43,20 +43,38 @@ WARN_EVERY = 50  # failures between two lines in the log, after the first
 
 @dataclass
 class Counts:
-    """What became of the sounds since the start."""
+    """What became of the sounds since the system started; `pid`, `start_ticks`: of the process that counts."""
 
     said: int = 0
     played: int = 0
     failures: int = 0
     last: str = ""
     last_failure: str = ""
+    pid: int = 0
+    start_ticks: int = 0
+
+
+def _counts(file: Path) -> Counts:
+    """Those that a process before this one, which died, left behind; else new ones."""
+    counts = Counts()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(file.read_text("utf-8"))
+        counts = Counts(
+            int(found["said"]),
+            int(found["played"]),
+            int(found["failures"]),
+            str(found["last"]),
+            str(found["last_failure"]),
+        )
+    counts.pid, counts.start_ticks = os.getpid(), ring.start_ticks(os.getpid())
+    return counts
 
 
 class Player:
     """Plays WAV files one after the other with the configured program; never waits."""
 
-    def __init__(self, alert: Alert, log: logging.Logger) -> None:
-        self.alert, self.log, self.counts = alert, log, Counts()
+    def __init__(self, alert: Alert, log: logging.Logger, counts: Counts) -> None:
+        self.alert, self.log, self.counts = alert, log, counts
         self._queue: deque[Path] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._began_s = 0.0
@@ -123,7 +141,8 @@ class AlertLoop:
     def __init__(self, config: Config) -> None:
         self.config, self.alert = config, config.alert
         self.log = journal.setup("alert", config)
-        self.player = Player(config.alert, self.log)
+        self._file = ring.SHM / f"{config.shm.prefix}wardarm_alert.json"
+        self.player = Player(config.alert, self.log, _counts(self._file))
         self._folder = tempfile.TemporaryDirectory(prefix="wardarm_alert_")
         self.sounds = self._sounds()
         self.announcer = Announcer(config.alert.repeat_s)
@@ -131,19 +150,23 @@ class AlertLoop:
         watched = [ProcessId.GUARD] if config.guard.enabled else []
         self._board = WordBoard(watched, config.shm.prefix, config.gate.word_deadline_ms * 1e-3)
         self._written: Counts | None = None
-        self._file = ring.SHM / f"{config.shm.prefix}wardarm_alert.json"
         self.stopping = False
         if config.alert.self_test and self.sounds:
             self.player.play([self.sounds.tone])
 
     def _sounds(self) -> Sounds | None:
+        """The site's own; else those that ship; else chimes made here; else none: each loss is counted."""
         try:
             if self.alert.manifest:
                 return load(Path(self.alert.manifest))
         except BadSounds as e:
-            self.player.fail(f"alert.manifest: {e}; the chimes are used instead")
+            self.player.fail(f"alert.manifest: {e}; what ships with wardarm is used instead")
         try:
-            return load(make(Path(self._folder.name)))
+            return load(shipped())
+        except BadSounds as e:
+            self.player.fail(f"{e}; chimes are used instead")
+        try:
+            return load(build(Path(self._folder.name), None, "chimes", ""))
         except (BadSounds, OSError) as e:
             self.player.fail(str(e))
             return None

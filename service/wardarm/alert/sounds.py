@@ -6,9 +6,9 @@
         "intruder": {"zh": {"file": "intruder_zh.wav", "text": "...", "sha256": "..."}, "en": {...}}, ...},
      "tone": {"file": "tone.wav", "sha256": "..."}}
 
-A site replaces the files by its own recordings (a nurse's voice), runs `wardarm alert check`, and names the manifest in
-`alert.manifest`. Without one, `make` builds a set when the alert process starts: a chime a message, told apart by its
-notes, and speech behind it if the program `espeak-ng` is installed (a program of its own, GPL; its voice is a robot's).
+A set ships with the package (`voice/`): a chime a message, told apart by its notes, and the sentence behind it, spoken by
+Kokoro-82M (Apache-2.0). A site replaces it by its own recordings (a nurse's voice): `wardarm alert build` trims and levels
+them, puts the chimes in front and writes the manifest; name that in `alert.manifest`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
-import tempfile
 import tomllib
 import wave
 from dataclasses import dataclass
@@ -27,9 +25,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import resample_poly
 
 LANGUAGES = ("zh", "en")
-RATE_HZ = 22050
+RATE_HZ = 16000
 CHIMES_HZ: dict[
     str, tuple[float, ...]
 ] = {  # two or three notes, low to high for "please go", falling for "something failed"
@@ -41,8 +40,9 @@ CHIMES_HZ: dict[
 }
 TONE_HZ = (440, 660, 880)
 NOTE_S, GAP_S, LOUD = 0.22, 0.06, 0.35
-SPEAK_S = 20.0
-VOICES = {"zh": "cmn-latn-pinyin", "en": "en"}
+SPEECH_DBFS, PEAK_DBFS = -18.0, -1.0  # RMS of what is spoken; no sample above the peak
+PAUSE_DBFS = -50.0  # what is quieter is a pause
+MARGIN_S = 0.05  # of what is quieter than that, kept in front and behind
 
 
 class BadSounds(ValueError):
@@ -51,16 +51,15 @@ class BadSounds(ValueError):
 
 @dataclass(frozen=True)
 class Message:
-    """`texts` and `pinyin` of one message."""
+    """`texts`: language -> what is said."""
 
     texts: dict[str, str]
-    pinyin: str
 
 
 def messages() -> dict[str, Message]:
     """Every message that can be said."""
     raw = tomllib.loads(resources.files("wardarm").joinpath("alert", "messages.toml").read_text("utf-8"))
-    return {name: Message({"zh": m["zh"], "en": m["en"]}, m["pinyin"]) for name, m in raw.items()}
+    return {name: Message({"zh": m["zh"], "en": m["en"]}) for name, m in raw.items()}
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def load(manifest: Path) -> Sounds:
         }
         tone = _checked(manifest, data["tone"])
     except OSError as e:
-        raise BadSounds(f"{manifest}: {e.strerror}; 'wardarm alert make --out DIR' writes one to begin with") from e
+        raise BadSounds(f"{manifest}: {e.strerror}; 'wardarm alert build --out DIR' writes one") from e
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         if isinstance(e, BadSounds):
             raise
@@ -110,6 +109,20 @@ def _checked(manifest: Path, row: dict[str, str]) -> Path:
     return file
 
 
+def shipped() -> Path:
+    """The manifest that ships with the package."""
+    return Path(str(resources.files("wardarm").joinpath("alert", "voice", "manifest.json")))
+
+
+def copy(folder: Path) -> Path:
+    """The shipped set into `folder`, to replace its files one by one; returns the manifest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in shipped().parent.iterdir():
+        if file.suffix in (".wav", ".json"):
+            shutil.copyfile(file, folder / file.name)
+    return folder / "manifest.json"
+
+
 def seal(manifest: Path) -> int:
     """Write the sums of the present files into a manifest: after a person has listened to them. Returns their number."""
     data = json.loads(manifest.read_text("utf-8"))
@@ -121,37 +134,33 @@ def seal(manifest: Path) -> int:
     return len(rows)
 
 
-def make(folder: Path, speech: bool = True) -> Path:
-    """Build every file and the manifest in `folder`; returns the manifest. Without `espeak-ng` only chimes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = shutil.which("espeak-ng") if speech else None
+def build(out: Path, spoken: Path | None, engine: str, licence: str) -> Path:
+    """Make every file and the manifest in `out`; returns the manifest. `spoken`: folder of PCM WAV files `<message>_zh.wav`,
+    `<message>_en.wav` as they were recorded; a message without one is its chime. Raises BadSounds."""
+    out.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Any] = {}
-    silent: list[str] = []
     for name, message in messages().items():
         rows[name] = {}
         for language in LANGUAGES:
-            spoken = _speak(program, language, message.pinyin if language == "zh" else message.texts["en"])
-            silent += [] if len(spoken) else [f"{name}_{language}"]
-            file = folder / f"{name}_{language}.wav"
-            _write(file, np.concatenate([chime(CHIMES_HZ[name]), spoken]) if len(spoken) else chime(CHIMES_HZ[name]))
+            source = spoken / f"{name}_{language}.wav" if spoken is not None else None
+            if source is not None and source.exists():
+                samples = np.concatenate([chime(CHIMES_HZ[name]), levelled(_read(source))])
+            elif rows[name]:
+                continue  # a chime has no language: once is enough
+            else:
+                samples = chime(CHIMES_HZ[name])
+            file = out / f"{name}_{language}.wav"
+            _write(file, samples)
             rows[name][language] = {"file": file.name, "text": message.texts[language], "sha256": _sum(file)}
-            if not len(spoken):
-                break  # a chime has no language: once is enough
-    tone = folder / "tone.wav"
+    tone = out / "tone.wav"
     _write(tone, chime(TONE_HZ))
     data = {
-        "version": 1, "engine": _engine(program, silent),
-        "licence": "made on this machine", "messages": rows, "tone": {"file": tone.name, "sha256": _sum(tone)},
+        "version": 1, "engine": engine, "licence": licence, "messages": rows,
+        "tone": {"file": tone.name, "sha256": _sum(tone)},
     }  # fmt: skip
-    manifest = folder / "manifest.json"
+    manifest = out / "manifest.json"
     manifest.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return manifest
-
-
-def _engine(program: str | None, silent: list[str]) -> str:
-    if program is None:
-        return "chimes only: espeak-ng is not installed"
-    return f"espeak-ng; it said nothing for {', '.join(silent)}" if silent else "espeak-ng"
 
 
 def chime(notes_hz: tuple[float, ...]) -> NDArray[np.int16]:
@@ -165,24 +174,38 @@ def chime(notes_hz: tuple[float, ...]) -> NDArray[np.int16]:
     return np.asarray(np.concatenate(parts) * LOUD * 32767, np.int16)
 
 
-def _speak(program: str | None, language: str, text: str) -> NDArray[np.int16]:
-    """Speech at RATE_HZ (espeak-ng's own rate); empty without the program, or if it fails."""
-    nothing = np.zeros(0, np.int16)
-    if program is None:
-        return nothing
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "x.wav"
-        command = [program, "-v", VOICES[language], "-s", "140", "-w", str(file), text]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=SPEAK_S, check=False)
-            if done.returncode or not file.exists():
-                return nothing
-            with wave.open(str(file), "rb") as w:
-                if w.getframerate() != RATE_HZ or w.getsampwidth() != 2:
-                    return nothing
-                return np.frombuffer(w.readframes(w.getnframes()), np.int16)
-        except (OSError, subprocess.TimeoutExpired, wave.Error):
-            return nothing
+def _read(file: Path) -> NDArray[np.float64]:
+    """Samples of a 16-bit PCM WAV at RATE_HZ, -1 to 1, channels averaged. Raises BadSounds."""
+    try:
+        with wave.open(str(file), "rb") as w:
+            if w.getsampwidth() != 2:
+                raise BadSounds(f"{file}: {8 * w.getsampwidth()} bit; give a 16-bit PCM WAV file")
+            raw = np.frombuffer(w.readframes(w.getnframes()), np.int16).reshape(-1, w.getnchannels())
+            rate_hz = w.getframerate()
+    except (OSError, wave.Error, EOFError) as e:
+        raise BadSounds(f"{file}: {e}; give a 16-bit PCM WAV file") from e
+    return np.asarray(resample_poly(raw.mean(axis=1) / 32768, RATE_HZ, rate_hz), np.float64)
+
+
+def levelled(samples: NDArray[np.float64]) -> NDArray[np.int16]:
+    """Speech (-1 to 1) without the silence around it, as loud as SPEECH_DBFS, pauses not counted, and nowhere above
+    PEAK_DBFS. Empty if there is nothing but silence."""
+    heard = np.flatnonzero(np.abs(samples) > 10 ** (PAUSE_DBFS / 20))
+    if not len(heard):
+        return np.zeros(0, np.int16)
+    margin = int(MARGIN_S * RATE_HZ)
+    samples = samples[max(0, heard[0] - margin) : heard[-1] + margin]
+    loud = samples[np.abs(samples) > 10 ** (PAUSE_DBFS / 20)]
+    gain = 10 ** (SPEECH_DBFS / 20) / float(np.sqrt(np.mean(loud * loud)))
+    ceiling = 10 ** (PEAK_DBFS / 20)
+    # what would be above the ceiling is bent, not cut
+    scaled = gain * samples
+    over = np.abs(scaled) > 0.6 * ceiling
+    room = 0.4 * ceiling
+    scaled[over] = np.sign(scaled[over]) * (
+        0.6 * ceiling + room * np.tanh((np.abs(scaled[over]) - 0.6 * ceiling) / room)
+    )
+    return np.asarray(scaled * 32767, np.int16)
 
 
 def _write(file: Path, samples: NDArray[np.int16]) -> None:

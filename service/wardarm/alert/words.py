@@ -1,7 +1,8 @@
 """What people at the bed are told about a hold, in Chinese and English: what happened, who can end it, and how.
 
 One text for every HoldReason; `api` puts it into GetState and the errors, sound and screens read it out. A hold never
-ends by itself: its cause has to be gone, and then a person resumes. The arm then looks again and plans from rest.
+ends by itself: its cause has to be gone, and then a person resumes. The arm then looks again and plans from rest. Only
+STARTING ends by itself: nothing has moved yet, and nothing will before somebody gives a task.
 """
 
 from __future__ import annotations
@@ -142,17 +143,18 @@ _WORDS: dict[HoldReason, tuple[Words, Words]] = {
         ),
     ),
     HoldReason.WATCHDOG: (
-        Words("系统的一个程序停止了响应，正在重新启动。", _STAFF_ZH, f"等它恢复，{_RESUME_ZH}如果一小时内出现三次，{_TECH_ZH}"),
+        Words("系统的一个程序结束了或没有及时响应，正在重新启动。", _STAFF_ZH, f"等它恢复，{_RESUME_ZH}如果一小时内出现三次，{_TECH_ZH}"),
         Words(
-            "A program of the system died or was late and is being started again.", _STAFF_EN,
+            "A program of the system ended or was late and is being started again.", _STAFF_EN,
             "Wait until it is back, then press Resume. Three times within an hour: call the equipment engineer.",
         ),
     ),
     HoldReason.STARTING: (
-        Words("系统正在启动，或正在学习房间画面。", _STAFF_ZH, f"请让活动区域空着，等待就绪；看一眼床边，{_RESUME_ZH}"),
+        Words("系统正在启动，或正在学习房间画面。", "准备好后会自行结束，无需任何人解除。", "请让活动区域空着。结束后机械臂保持静止，直到有人下达任务。"),
         Words(
-            "The system is starting, or learning what the room looks like.", _STAFF_EN,
-            "Keep the area of the arm empty until it is ready; look at the bedside, then press Resume.",
+            "The system is starting, or learning what the room looks like.",
+            "This ends by itself when it is ready; nobody has to do anything.",
+            "Keep the area of the arm empty until then. The arm stays where it is until somebody gives it a task.",
         ),
     ),
     HoldReason.STOP: (

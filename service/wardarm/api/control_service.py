@@ -8,7 +8,7 @@ from wardarm.api import roles, rpc
 from wardarm.api.errors import checked_text
 from wardarm.api.leases import Lease
 from wardarm.api.loop import ControlLoop
-from wardarm.api.view import hold_messages
+from wardarm.api.view import attended_message, hold_messages
 from wardarm.shm.layouts import CommandKind
 from wardarm.v1 import control_pb2, control_pb2_grpc
 
@@ -77,6 +77,25 @@ class ControlService(_PauseAndStop):
         await self._loop.ask_arm(CommandKind.POWER_ON, request.lease_id, self._actor(request, context), "")
         return control_pb2.PowerOnResponse(holds=hold_messages(self._loop, self._loop.holds()))
 
+    @rpc.unary
+    async def StartAttended(self, request: Any, context: Any) -> Any:
+        self._loop.some_lease(request.lease_id)
+        actor, reason = checked_text("actor", request.actor, 1, 64), checked_text("reason", request.reason, 1, 64)
+        now = self._loop.attendance.start(actor, self._actor(request, context), reason, _seconds(request))
+        return control_pb2.StartAttendedResponse(attended=attended_message(now))
+
+    @rpc.unary
+    async def ExtendAttended(self, request: Any, context: Any) -> Any:
+        self._loop.some_lease(request.lease_id)
+        checked_text("actor", request.actor, 1, 64)
+        now = self._loop.attendance.extend(self._actor(request, context), _seconds(request))
+        return control_pb2.ExtendAttendedResponse(attended=attended_message(now))
+
+    @rpc.unary
+    async def EndAttended(self, request: Any, context: Any) -> Any:
+        self._loop.attendance.end(self._actor(request, context))
+        return control_pb2.EndAttendedResponse()
+
     def _lease(self, lease: Lease) -> Any:
         message = control_pb2.Lease(lease_id=lease.lease_id, client=lease.client, epoch=lease.epoch)
         message.time_to_live.FromNanoseconds(int(self._loop.leases.ttl_s * 1e9))
@@ -85,3 +104,7 @@ class ControlService(_PauseAndStop):
 
 def _cut(text: str, size: int) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:size])
+
+
+def _seconds(request: Any) -> float:
+    return float(request.duration.ToNanoseconds()) * 1e-9

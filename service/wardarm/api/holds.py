@@ -76,7 +76,9 @@ def _latched(hold: Any, picture: Picture, word: OwnWord, stopped: bool) -> HoldV
     if process is ProcessId.API:
         # Counts presses, not latched holds: a pause pressed again is not ended by a Resume prepared before it.
         token = f"api-{word.hold_seq}"
-    if reason is HoldReason.STOP or process is ProcessId.API:
+    if reason is HoldReason.STARTING:
+        clearable = False  # it ends by itself; there is nothing to resume
+    elif reason is HoldReason.STOP or process is ProcessId.API:
         clearable = not stopped
     elif process is ProcessId.ARM or process not in picture.words:
         clearable = arm_state(picture) not in NOT_NORMAL

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import grpc
 
-from wardarm.api import holds, texts
+from wardarm.api import holds, texts, upright
+from wardarm.api.attendance import Attendance
 from wardarm.api.bell import Bell
 from wardarm.api.board import Board, Picture
 from wardarm.api.commands import CommandWriter
@@ -29,12 +30,13 @@ from wardarm.api.word import OwnWord
 from wardarm.config import Config
 from wardarm.ops import installation
 from wardarm.policy.instruction import Instructions
-from wardarm.shm.layouts import ArmState, CommandKind, HoldReason, ProcessId
+from wardarm.shm.layouts import ArmState, CommandKind, Holding, HoldReason, ProcessId, StepKind
 
 WORD_SETTLE_S = 0.03  # the arm's 125 Hz loop reads our word before it reads the command
 LATCH_S = 0.3  # the arm records a hold within this
 ANSWER_S = 1.0  # the arm answers a resume within this
 POWER_S = 30.0  # powering on and releasing the brakes
+SAYS_WHAT_BECOMES_OF_IT = (StepKind.SET_DOWN_HERE, StepKind.RELEASE)
 STOPPED = "stopped"  # name of the stored fact
 _EYE_REASON = {HoldReason.INFERENCE_STALE: "INFERENCE_DOWN"}
 
@@ -55,11 +57,13 @@ class ControlLoop:
         self.stopped = self.store.later(lambda: self.store.fact(STOPPED)).result() != ""
         self.bell = Bell()
         self.sequence = 1
+        self._leant_rad = 0.0  # what was held, when a pause began that sets it upright
         self.picture = self.board.read()
         self._seen: object = None
         self._deciding = asyncio.Lock()
         interrupted = self.tasks.interrupt_left_over()
         self.audit("wardarm", "service_started", detail=f"{interrupted} task(s) interrupted")
+        self.attendance = Attendance(config, lambda who, action, detail: self.audit(who, action, detail=detail))
 
     def serving(self) -> None:
         """Clients can reach us: the word becomes true, unless a Stop from before the restart still stands."""
@@ -90,7 +94,11 @@ class ControlLoop:
         if lost is not None:
             self.audit(lost.client, "lease_lost", detail=f"no RetainLease for {self.leases.ttl_s:g} s")
             self._left_task(lost, "went quiet")
+        waited_s = self.word.waits_upright_s
+        if waited_s is not None and upright.over(self.picture, waited_s, self._leant_rad):
+            self.word.set_upright()
         self.word.beat()
+        self.attendance.look()
         held = self.holds()
         self.tasks.follow(self.picture, held)
         seen = self._matters(self.picture, held)
@@ -111,6 +119,7 @@ class ControlLoop:
             None if active is None else (active.task.task_id, active.task.sequence),
             None if self.leases.current is None else self.leases.current.epoch,
             self.stopped,
+            self.attendance.now,
         )
 
     def _left_task(self, lease: Lease, how: str) -> None:
@@ -130,7 +139,14 @@ class ControlLoop:
         self._left_task(lease, "returned its lease")
 
     def pause(self, actor: str, why: str) -> None:
-        self.word.hold(HoldReason.CLIENT, _detail("paused", actor, why))
+        self.picture = self.board.read()
+        once = self.word.ok  # whoever presses again does not want to wait
+        detail = _detail("paused", actor, why)
+        if once and upright.wanted(self.picture):
+            self._leant_rad = upright.tilt_rad(self.picture.arm)
+            self.word.pause_upright(detail)
+        else:
+            self.word.hold(HoldReason.CLIENT, detail)
         self.audit(actor, "pause", self._task_id(), why)
 
     def stop(self, actor: str, why: str) -> None:
@@ -143,7 +159,7 @@ class ControlLoop:
         self.tasks.cancel(Text(f"（{who} 按了停止）", f" ({who} pressed Stop)"))
 
     def clear_stop(self, lease_id: str, actor: str) -> None:
-        lease = self._some_lease(lease_id)
+        lease = self.some_lease(lease_id)
         if not self.stopped:
             raise precondition("NOT_STOPPED", "nobody has pressed Stop; there is nothing to clear")
         self.stopped = False
@@ -152,7 +168,7 @@ class ControlLoop:
 
     async def resume(self, lease_id: str, tokens: list[str], actor: str) -> tuple[str, Text]:
         """End every hold. Returns the id of the task that goes on ('' if none) and what happens next. Raises Refused."""
-        lease = self._some_lease(lease_id)
+        lease = self.some_lease(lease_id)
         who = actor or lease.client
         async with self._deciding:
             try:
@@ -166,7 +182,7 @@ class ControlLoop:
         self.audit(who, "resume", self._task_id(), f"{len(tokens)} hold(s)")
         return self._task_id(), texts.task("RESUME_NEXT" if active else "RESUME_IDLE")
 
-    def _some_lease(self, lease_id: str) -> Lease:
+    def some_lease(self, lease_id: str) -> Lease:
         """The caller's lease; with an empty id the one that lives, whoever has it: a person may decide at another screen
         while the client of the task watches over it."""
         active, current = self.tasks.active, self.leases.current
@@ -249,10 +265,10 @@ class ControlLoop:
                 raise
         self.audit(who, action, detail=why)
 
-    def check_can_start(self, needs_sight: bool) -> None:
-        """Raises TASK_ACTIVE, HOLD_ACTIVE, CONTROLLER_NOT_NORMAL or UNAVAILABLE if a task cannot start now.
+    def check_can_start(self, needs_sight: bool, begins_with: StepKind = StepKind.FETCH) -> None:
+        """Raises TASK_ACTIVE, HOLD_ACTIVE, CONTROLLER_NOT_NORMAL, HOLDING_UNKNOWN or UNAVAILABLE if a task cannot start now.
 
-        `needs_sight`: camera and model must be there too (a plain movement does without).
+        `needs_sight`: camera and model must be there too (a plain movement does without). `begins_with`: its first step.
         """
         if self.tasks.active is not None:
             task = self.tasks.active.task
@@ -270,6 +286,9 @@ class ControlLoop:
         state = holds.arm_state(self.picture)
         if state is not ArmState.READY:
             raise not_normal(state)
+        if int(self.picture.arm["holding"]) == Holding.UNKNOWN and begins_with not in SAYS_WHAT_BECOMES_OF_IT:
+            said = texts.task("HOLDING_UNKNOWN")
+            raise precondition("HOLDING_UNKNOWN", f"{said.zh} {said.en}", {"text_zh": said.zh, "text_en": said.en})
         eye = self.picture.words.get(ProcessId.EYE)
         if eye is None or not eye.ok:
             silent = eye is None or eye.reason in (HoldReason.WATCHDOG, HoldReason.STARTING)

@@ -29,6 +29,7 @@ _READ = frozenset(
 )
 _MOVE = _READ | {"AcquireLease", "RetainLease", "ReturnLease", "CreateTask", "CancelTask", "AnswerClarification"}
 _CARE = _MOVE | {"Resume", "ClearStop", "TakeLease", "ListPoses", "SubmitTranscript", "ConfirmTranscript"}
+_CARE |= {"StartAttended", "ExtendAttended", "EndAttended"}
 _ALL = _CARE | {"Recover", "PowerOn", "TeachPose", "ListAuditEvents", "ListIncidents"}
 MAY: dict[str, frozenset[str]] = {
     "viewer": _READ,

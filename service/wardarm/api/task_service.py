@@ -27,6 +27,7 @@ _MOVEMENTS = {
     task_pb2.MOVEMENT_SET_DOWN_HERE: StepKind.SET_DOWN_HERE,
     task_pb2.MOVEMENT_RELEASE: StepKind.RELEASE,
 }
+BLIND = frozenset(_MOVEMENTS.values())  # what needs neither picture nor model, said or pressed
 _CHARACTERS = 2000  # far beyond 128 tokens; keeps a hostile text from costing time
 _POLL_S = 30.0
 SLOW_SCALE = 0.5  # "slowly", 慢一点
@@ -72,7 +73,9 @@ class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
         try:
             _check_not_after(request)
             steps, slow = self._steps(request, roles.signed(client, who))
-            loop.check_can_start(needs_sight=request.WhichOneof("goal") == "instruction")
+            first = steps[0].kind
+            sight = request.WhichOneof("goal") == "instruction" and first not in BLIND
+            loop.check_can_start(needs_sight=sight, begins_with=first)
         except Refused as refused:
             detail = f"{refused.reason}: {request.instruction[:80]}"
             loop.audit(client, "task_created", detail=detail, accepted=False)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from wardarm.api import holds, texts
+from wardarm.api import alerts, holds, texts
 from wardarm.api.holds import HoldView
 from wardarm.api.loop import ControlLoop
+from wardarm.guard.attended import Attended
 from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, Holding, HoldReason, ProcessId
 from wardarm.v1 import hold_pb2, state_pb2
@@ -82,8 +83,19 @@ def state_message(loop: ControlLoop) -> Any:
     if lease is not None:
         state.lease.client = lease.client
         state.lease.remaining.FromNanoseconds(max(0, int((lease.expires_s - time.monotonic()) * 1e9)))
+    if loop.attendance.now is not None:
+        state.attended.CopyFrom(attended_message(loop.attendance.now))
+    alert = alerts.read(loop.config)
+    state.alert.CopyFrom(state_pb2.Alert(**vars(alert)))
     _timing(loop, state.timing)
     return state
+
+
+def attended_message(now: Attended) -> Any:
+    message = hold_pb2.Attended(actor=now.actor, reason=now.reason)
+    message.since.FromNanoseconds((now.began_ns or now.since_ns) + time.time_ns() - time.monotonic_ns())
+    message.remaining.FromNanoseconds(int(now.left_s(time.monotonic_ns()) * 1e9))
+    return message
 
 
 def _arm(loop: ControlLoop) -> Any:

@@ -28,6 +28,7 @@ class OwnWord:
         before = ring.Reader(BlockKind.WORD, prefix, ProcessId.API).latest()
         self.hold_seq = int(before.data["hold_seq"]) if before else 0  # goes on counting after a restart
         self.causes: dict[HoldReason, Cause] = {}
+        self._upright: Cause | None = None  # the pause that waits for what is held to stand upright
         self.hold(HoldReason.STARTING, "the API is starting")
 
     @property
@@ -42,8 +43,28 @@ class OwnWord:
         self.hold_seq += 1
         cause = Cause(reason, detail, self.hold_seq, time.monotonic_ns())
         self.causes[reason] = cause
+        self._upright = None
         self.beat()
         return cause
+
+    def pause_upright(self, detail: str) -> Cause:
+        """A pause that is said as *go on* until `set_upright`: eye sets upright what leans and stops. Everything else that
+        is said meanwhile takes the word at once."""
+        self.hold_seq += 1
+        self._upright = Cause(HoldReason.CLIENT, detail, self.hold_seq, time.monotonic_ns())
+        self.causes[HoldReason.CLIENT] = self._upright
+        self.beat()
+        return self._upright
+
+    @property
+    def waits_upright_s(self) -> float | None:
+        """Since when such a pause has been waiting; None if none does."""
+        return None if self._upright is None else (time.monotonic_ns() - self._upright.since_ns) * 1e-9
+
+    def set_upright(self) -> None:
+        """It stands, or has taken long enough: the pause takes the word."""
+        self._upright = None
+        self.beat()
 
     def drop(self, reason: HoldReason) -> None:
         """One cause is gone by itself."""
@@ -52,7 +73,7 @@ class OwnWord:
 
     def withdraw(self) -> dict[HoldReason, Cause]:
         """Say ok. Returns what stood against motion, for `restore`."""
-        causes, self.causes = self.causes, {}
+        causes, self.causes, self._upright = self.causes, {}, None
         self.beat()
         return causes
 
@@ -64,10 +85,12 @@ class OwnWord:
     def beat(self) -> None:
         word = self._writer.blank()
         cause = self.leading()
+        waits = self._upright is not None
         word["beat_ns"] = time.monotonic_ns()
         word["process"] = ProcessId.API
-        word["ok"] = cause is None
-        word["hold_seq"] = self.hold_seq
+        word["ok"] = cause is None or waits
+        # the pause's own number is said when it takes the word: until then nobody may think it was said and taken back
+        word["hold_seq"] = self.hold_seq - waits
         if cause is not None:
             word["reason"] = cause.reason
             word["detail"] = ring.encode(cause.detail, TEXT)

@@ -22,6 +22,8 @@ from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 FEED_DEADLINES, FEED_S = 2.0, 0.4
 # the PWM's last edge, the way to the robot and the 10 ms window: later ticks are not ours
 STRAY_TICKS_S = 0.5
+# After a silence of the controller its data have to flow this long before the connection counts as back.
+STEADY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +128,43 @@ class Board:
                 causes.append(Cause(HoldReason.INFERENCE_STALE, process, said))
         return causes
 
-    def stray_ticks(self, ticks: int) -> Cause | None:
-        """Encoder ticks although gate's PWM has been off for long: a stuck or foreign signal is no permit."""
-        off_s = time.monotonic() - self._off_since_s
+    def stray_ticks(self, ticks: int, silent_s: float = float("-inf")) -> Cause | None:
+        """Encoder ticks although gate's PWM has been off for long: a stuck or foreign signal is no permit.
+
+        `silent_s`: when the controller last said nothing. Its first words after that are of the time before.
+        """
+        off_s = time.monotonic() - max(self._off_since_s, silent_s)
         if ticks and not self.gate.pwm_on and self.gate.age_s <= self.deadline_s and off_s > STRAY_TICKS_S:
             detail = f"{ticks} encoder ticks although the PWM is off; check the wiring of the encoder input"
             return Cause(HoldReason.GATE_FAULT, ProcessId.GATE, detail)
         return None
 
 
-def robot_causes(seen: Seen, was_up: bool, session_trouble: str) -> list[Cause]:
-    """From the robot itself. `was_up`: the player has run under this arm, so a missing one is no start any more."""
+class RobotEvents:
+    """The robot's own causes over time: one event is one hold, however its words change until it is over.
+
+    A stop that was cleared but has left the player to be uploaded is the same event. So is a connection that comes and
+    goes: its data have to flow for STEADY_S.
+    """
+
+    def __init__(self) -> None:
+        self._stop = 0  # the safety mode that this event began with or went on to
+        self._trouble = ""
+        self.silent_s = float("-inf")  # when the controller last said nothing, CLOCK_MONOTONIC
+
+    def causes(self, seen: Seen, was_up: bool, session_trouble: str, now_s: float) -> list[Cause]:
+        """At most one. `was_up`: the player has run under this arm, so a missing one is no start any more."""
+        found = robot_causes(seen, was_up, session_trouble, self._stop)
+        if not seen.linked:
+            self.silent_s = now_s
+        if not found and was_up and self._trouble and now_s - self.silent_s < STEADY_S:
+            found = [Cause(HoldReason.ROBOT, ProcessId.ARM, self._trouble, self._stop)]
+        self._stop, self._trouble = (found[0].incident, found[0].detail) if found else (0, "")
+        return found
+
+
+def robot_causes(seen: Seen, was_up: bool, session_trouble: str, before: int = 0) -> list[Cause]:
+    """From the robot itself, as it is now. `before`: the incident of the event that this may still belong to."""
     trouble = robot_trouble(seen)
     stopped = seen.linked and seen.safety_mode in STOPPED_STATES
     if not seen.linked or not trouble:
@@ -145,4 +173,4 @@ def robot_causes(seen: Seen, was_up: bool, session_trouble: str) -> list[Cause]:
     if not trouble:
         return []
     reason = HoldReason.ROBOT if was_up or stopped else HoldReason.STARTING
-    return [Cause(reason, ProcessId.ARM, trouble, seen.safety_mode if stopped else 0)]
+    return [Cause(reason, ProcessId.ARM, trouble, seen.safety_mode if stopped else before)]

@@ -23,6 +23,7 @@ TIMEOUT_S = 1.0
 STALE_S = 1.0
 ACTIVATED = 3
 ACTIVATION_DEADLINE_S = 10.0
+SLIPPED = 0.06  # of the opening, 5 mm of a 2F-85: more than a cup gives way while it is grasped
 _OPEN_ENOUGH = 0.9  # fingers this far open touch nothing that they could drop
 
 
@@ -54,21 +55,28 @@ class Fingers:
 
 
 class HoldingRule:
-    """What the contact register says about holding, since this process began to look.
+    """What the contact register and the opening say about holding, since this process began to look.
 
     Fingers that are already stopped by something at the first look hold an unknown thing (perhaps a sleeve, perhaps
-    yesterday's cup): UNKNOWN until they have let go once.
+    yesterday's cup): UNKNOWN until they have let go once. Fingers that go on closing have lost what they held, long
+    before they arrive at their end.
     """
 
     def __init__(self) -> None:
         self._known = False
         self._holding = Holding.UNKNOWN
+        self._held_at = 1.0
 
-    def see(self, contact: Contact) -> Holding:
+    def see(self, contact: Contact, opening: float) -> Holding:
+        """`opening` 0 (closed) .. 1 (open)."""
         if contact is Contact.WHILE_CLOSING:
+            if self._holding is not Holding.YES:
+                self._held_at = opening
             self._holding = Holding.YES if self._known else Holding.UNKNOWN
         elif contact is not Contact.MOVING:
             self._known, self._holding = True, Holding.NO
+        elif self._holding is Holding.YES and opening < self._held_at - SLIPPED:
+            self._holding = Holding.NO
         return self._holding
 
 
@@ -139,6 +147,8 @@ class GripperWatch:
         polls = 0
         while not self._stop.is_set():
             connection = None
+            if self.fingers is not None and not self.fingers.fresh(time.monotonic_ns()):
+                rule = HoldingRule()  # nobody looked for so long: what is there now may be something else
             try:
                 connection = Connection(self._host, self._port)
                 activated = False
@@ -158,7 +168,7 @@ class GripperWatch:
         opening = 1.0 - min(max(connection.get("POS"), 0), 255) / 255.0
         contact = Contact(connection.get("OBJ") & 3)
         if activated:
-            holding = rule.see(contact)
+            holding = rule.see(contact, opening)
             self.trouble = ""
         else:
             holding = Holding.UNKNOWN

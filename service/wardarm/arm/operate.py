@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wardarm.arm.admit import ArmNow, Refused
-from wardarm.arm.causes import Board, robot_causes
+from wardarm.arm.causes import Board, RobotEvents
 from wardarm.arm.channel import LOAD_DEADLINE_S, Loads, PlayerServer, Sent
 from wardarm.arm.check import Check
 from wardarm.arm.commands import Commands
@@ -21,16 +21,17 @@ from wardarm.arm.link import Registers, RobotUnreachable
 from wardarm.arm.player import parameters, script
 from wardarm.arm.session import Phase, Session
 from wardarm.arm.state import MOVING, STOPPED_STATES, PlayerState, RuntimeState, Seen, arm_state, at_rest, player_state
-from wardarm.arm.status import StatusBlock, inherit
+from wardarm.arm.status import StatusBlock, inherit, system_went_on
+from wardarm.arm.under_way import UnderWay
 from wardarm.arm.wire import encode_bye, encode_discard
 from wardarm.config import Config
 from wardarm.gate.words import OwnWord
+from wardarm.processes import required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, Holding, HoldReason, ProcessId, RefusalReason, Source
 
 BEAT_REGISTER, REQUEST_REGISTER = 18, 19
 REGISTER_MASK = 2**31 - 1
-CLOSED = 0.06  # at or below this commanded opening the fingers are meant to hold something (as in player.script)
 # A ramp takes ramp_s (about 0.3 s); a player that still moves this long after the request was withdrawn did not hear it.
 LAST_RESORT_S = 1.5
 
@@ -48,11 +49,14 @@ class Arm:
         # the epoch outlives restarts, so no hold's number comes twice
         self.latch = HoldLatch(left.holds, self.plan_epoch)
         if left.moved:
-            ended = Cause(HoldReason.WATCHDOG, ProcessId.ARM, "arm: ended while a trajectory was under way")
-            self.plan_epoch = self.latch.add(ended, now_ns).seq
+            self._begin_held("arm: ended while a trajectory was under way", now_ns)
+        elif left.known and system_went_on(prefix, [p for p in required_words(config) if p is not ProcessId.ARM]):
+            # a task may be under way that waits for the arm to stand ready: it goes on after a person's word only
+            self._begin_held("arm: was started again while the system ran", now_ns)
         self.block = StatusBlock(prefix)
         self.word = OwnWord(ProcessId.ARM, prefix, config.gate.beat_ms * 1e-3)
         self.board = Board(config)
+        self.robot = RobotEvents()
         self.commands = Commands(prefix, left.command_seq)
         self.check = Check(config)
         self.server = PlayerServer(config.arm.own_address, config.arm.trajectory_port)
@@ -60,6 +64,7 @@ class Arm:
         self.session = Session(config.arm.host, config.arm.rtde_hz, lambda: script(parameters(config)), self.server)
         self.gripper = GripperWatch(config.arm.host, config.arm.gripper_port)
         self.gripper.start()
+        self.under_way = UnderWay(self.board, self.gripper, config.arm.chunk_stale_s)
         self._trajectories = TrajectoryFeed(prefix)
         self._stopping: Errand[None] = Errand()
         self.state = ArmState.OFFLINE
@@ -72,8 +77,10 @@ class Arm:
         self._player = PlayerState.READY
         self._discarded = False
         self._holding = Holding.UNKNOWN
-        self._drop_seq: int | None = None
         self.may_leave = False
+
+    def _begin_held(self, why: str, now_ns: int) -> None:
+        self.plan_epoch = self.latch.add(Cause(HoldReason.WATCHDOG, ProcessId.ARM, why), now_ns).seq
 
     # --- reading
 
@@ -134,49 +141,25 @@ class Arm:
         self._publish()
 
     def _causes(self, seen: Seen) -> list[Cause]:
-        gate = self.board.gate
-        causes = [*self.board.word_causes(), *robot_causes(seen, self._was_up, self.session.trouble)]
-        registers = self._registers()
-        dropped = self._drop_seq is not None and gate.drop_seq != self._drop_seq
-        self._drop_seq = gate.drop_seq
-        if registers is None:
+        now_s = time.monotonic()
+        causes = self.board.word_causes()
+        causes += self.robot.causes(seen, self._was_up, self.session.trouble, now_s)
+        dropped, registers = self.under_way.dropped(), self._registers()
+        if registers is None or not seen.linked:  # old registers say nothing
             return causes
-        if stray := self.board.stray_ticks(registers.ticks):
+        if stray := self.board.stray_ticks(registers.ticks, self.robot.silent_s):
             causes.append(stray)
-        if self.motion_request and not causes and not self.leaving:
-            # gate or the player stopped something that arm had not called off, for a reason that has passed already
-            if dropped:
-                causes.append(
-                    Cause(
-                        HoldReason.WATCHDOG, gate.first_missing, f"gate dropped the PWM: {gate.detail}", gate.drop_seq
-                    )
-                )
-            elif registers.state in (PlayerState.RAMPING, PlayerState.HELD) and not self.latch.blocking:
-                causes.append(self._permit_lost(registers))
+        called_off = not self.motion_request or bool(causes) or self.leaving
+        if dropped is not None and not called_off:
+            causes.append(dropped)
+        # gate or the player stopped something that arm had not called off, for a reason that has passed already
+        lost = self.under_way.permit_lost(registers, called_off or bool(dropped) or self.latch.blocking, now_s)
+        if lost is not None:
+            causes.append(lost)
         if seen.player is PlayerState.RUNNING and self.motion_request:
-            causes += self._running_causes(registers)
-        return causes
-
-    def _permit_lost(self, registers: Registers) -> Cause:
-        beat = self.board.gate.beat
-        detail = f"the player lost its permit: {registers.ticks} ticks in its window, gate's beat {beat}"
-        return Cause(HoldReason.GATE_FAULT, ProcessId.GATE, detail)
-
-    def _running_causes(self, registers: Registers) -> list[Cause]:
-        causes = self.board.feed_causes()
-        playing = self.loads.playing(registers)
-        if playing is not None and playing.source is Source.MODEL:
-            silent_s = time.monotonic() - self._progress_s
-            if self._progress_s and silent_s > self.config.arm.chunk_stale_s:
-                detail = (
-                    f"eye: no accepted chunk for {silent_s:.1f} s of motion, limit {self.config.arm.chunk_stale_s:g} s"
-                )
-                causes.append(Cause(HoldReason.INFERENCE_STALE, ProcessId.EYE, detail))
-        fingers = self.gripper.fingers
-        if fingers is None or not fingers.fresh(time.monotonic_ns()):
-            causes.append(Cause(HoldReason.GRIP_LOST, ProcessId.ARM, f"gripper: {self.gripper.trouble or 'no answer'}"))
-        elif self._holding is Holding.YES and fingers.holding is Holding.NO and registers.opening <= CLOSED:
-            causes.append(Cause(HoldReason.GRIP_LOST, ProcessId.ARM, "gripper: what it held is gone"))
+            playing = self.loads.playing(registers)
+            source = playing.source if playing is not None else None
+            causes += self.under_way.causes(registers, source, self._progress_s, self._holding, now_s)
         return causes
 
     def _latch(self, new: list[Any]) -> None:
@@ -355,13 +338,9 @@ class Arm:
         record["request_seq"] = self.request_seq
         fingers = self.gripper.fingers
         if fingers is not None:
-            record["grip_opening"], record["grip_moving"], record["holding"] = (
-                fingers.opening,
-                fingers.moving,
-                fingers.holding,
-            )
-        else:
-            record["holding"] = Holding.UNKNOWN
+            record["grip_opening"], record["grip_moving"] = fingers.opening, fingers.moving
+        known = fingers is not None and fingers.fresh(time.monotonic_ns())
+        record["holding"] = fingers.holding if known and fingers is not None else Holding.UNKNOWN
         record["command_seq"], record["command_result"] = self.commands.seq, self.commands.result
         self.block.set_text("command_reason", self.commands.reason)
         if self.session.link is not None:
@@ -389,7 +368,7 @@ class Arm:
         if self.may_leave and self.server.connected:
             self.server.send(encode_bye())
             self.server.wait_sent(0.2)
-        self.latch.holds = []  # a hold outlives a crash, not a shutdown: the next start begins at rest, with nothing planned
+        self.latch.holds = []  # of a system that ends; one that goes on without arm has the next one begin with a hold
         record = self.block.record
         record["state"], record["motion_request"], record["playing_id"] = ArmState.OFFLINE, False, 0
         self.block.set_holds([])

@@ -14,6 +14,7 @@ from wardarm.config import Config, LimitProfile
 
 PLANNER_FILE = "planner.params"
 ENVELOPE_FILE = "envelope.params"
+_ANY_TILT_DEG, _ANY_M_S2 = 90.0, 15.0  # where a profile limits only the other of the two
 
 _PROFILE_FIELDS = (
     "joint_deg_s", "joint_deg_s2", "joint_deg_s3", "tcp_m_s", "tcp_m_s2", "tcp_m_s3", "tcp_deg_s", "tcp_deg_s2",
@@ -36,7 +37,12 @@ def _lines(config: Config) -> list[str]:
         ("table_z", [config.workspace.table_z]),
         ("floor_links_z", [config.workspace.floor_links_z]),
     ]
+    if config.workspace.patient_low is not None and config.workspace.patient_high is not None:
+        rows += [("patient_low", config.workspace.patient_low), ("patient_high", config.workspace.patient_high)]
     rows += [(f"profile.{name}", _profile_numbers(profile)) for name, profile in config.profiles.items()]
+    for name, profile in config.profiles.items():
+        if profile.tilt_deg is not None or profile.lateral_m_s2 is not None:
+            rows.append((f"liquid.{name}", [profile.tilt_deg or _ANY_TILT_DEG, profile.lateral_m_s2 or _ANY_M_S2]))
     return [f"{key} = {' '.join(repr(float(value)) for value in values)}" for key, values in rows]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +18,10 @@ _MOVED = (ArmState.LOADED, ArmState.RUNNING, ArmState.RAMP_DOWN)
 
 @dataclass(frozen=True)
 class Inherited:
-    """What an earlier arm of this boot left. `moved`: it ended while a trajectory was loaded or played."""
+    """What an earlier arm of this boot left. `known`: there was one. `moved`: it ended while a trajectory was loaded or
+    played."""
 
+    known: bool = False
     plan_epoch: int = 0
     request_seq: int = 0
     command_seq: int = 0
@@ -46,12 +50,28 @@ def inherit(prefix: str) -> Inherited:
         if int(h["reason"]) in HoldReason._value2member_map_ and int(h["writer"]) in ProcessId._value2member_map_
     )
     return Inherited(
+        known=True,
         plan_epoch=int(old["plan_epoch"]),
         request_seq=int(old["request_seq"]),
         command_seq=int(old["command_seq"]),
         moved=int(old["state"]) in _MOVED,
         holds=tuple(h for h in holds if h.reason is not HoldReason.STARTING),
     )
+
+
+def system_went_on(prefix: str, others: Iterable[ProcessId]) -> bool:
+    """Whether one of these processes lives and is older than this one: arm alone was started again, in the middle of
+    whatever the others are doing. In a system that starts, arm is older than any of them (processes.py)."""
+    own = ring.start_ticks(os.getpid())
+    for process in others:
+        try:
+            head = ring.Reader(BlockKind.WORD, prefix, process).head
+        except ring.BlockError:
+            continue
+        started = ring.start_ticks(int(head["writer_pid"])) if int(head["writer_pid"]) else 0
+        if started and started == int(head["writer_start_ticks"]) and started < own:
+            return True
+    return False
 
 
 class StatusBlock:

@@ -13,6 +13,7 @@ from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, PlanStatus, RefusalReason, Source
 
 ANSWER_S = 1.0  # postproc answers within milliseconds, arm within its check and load
+LEAST_SCALE = 0.05  # of a chunk's own timing: the planner refuses less
 
 _PLAN_WORDS = {
     PlanStatus.NOT_FINITE: "the movement had numbers that are not numbers",
@@ -104,8 +105,12 @@ class ChunkWriter:
         stamps: Stamps | None = None,
         valid: float = 1.0,
         done: float = 0.0,
+        speed_scale: float = 1.0,
     ) -> Sent:
-        """`traj`: FP16 (64, 6) in [-1, 1], `grip`: FP16 (64,). `asked_ns`: when its making began."""
+        """`traj`: FP16 (64, 6) in [-1, 1], `grip`: FP16 (64,). `asked_ns`: when its making began.
+
+        `speed_scale`: share of its own timing that the planner keeps, 0.05..1; less is taken as 0.05.
+        """
         stamps = stamps or Stamps()
         self._id += 1
         raw = self._writer.blank()
@@ -114,7 +119,7 @@ class ChunkWriter:
         raw["infer_start_ns"], raw["infer_end_ns"] = stamps.infer_start_ns, stamps.infer_end_ns
         raw["join_trajectory_id"], raw["join_path_s"] = join.trajectory_id, join.path_s
         raw["source"], raw["profile"], raw["payload_kg"] = source, profile, payload_kg
-        raw["valid"], raw["done"] = valid, done
+        raw["valid"], raw["done"], raw["speed_scale"] = valid, done, min(max(speed_scale, LEAST_SCALE), 1.0)
         raw["traj"], raw["grip"] = traj.reshape(-1).view(np.uint16), grip.view(np.uint16)
         self._writer.publish(raw)
         return Sent(self._id, join, source, stamps, asked_ns, time.monotonic_ns())

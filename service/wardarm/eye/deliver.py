@@ -34,6 +34,7 @@ def flow(m: StepMachine, kind: StepKind) -> Ticks[None]:
     from wardarm.eye.steps import Phase
 
     yield from m._arm_known()
+    m._demand_known_fingers()
     tokens = m._tokens()
     if m._phase is Phase.START:
         if m.motion.holding is Holding.YES:

@@ -20,10 +20,10 @@ from wardarm.eye.calm import Calm
 from wardarm.eye.chunks import Accepted, ChunkWriter, Refused, Sent, Stamps, outcome
 from wardarm.eye.delay import Delay
 from wardarm.eye.gentle import Gentle
-from wardarm.eye.model import Model, Reply, Tokens, stretch
+from wardarm.eye.model import Model, Reply, Tokens
 from wardarm.eye.motion import Join, Motion
 from wardarm.eye.planned import Planned
-from wardarm.eye.scripted import Fingers, Line, Script, stop
+from wardarm.eye.scripted import Fingers, Line, Script, stop, upright
 from wardarm.eye.triton import ChunkOutOfRange, InferenceError, ServerUnavailable
 from wardarm.policy import contract
 from wardarm.shm.layouts import Source, StepState
@@ -167,7 +167,7 @@ class Follower:
             return True
         if self.gentle.scale(self.order.profile) != asking.scale and self.motion.moving:
             return True
-        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S * asking.scale
+        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S
         return covered_s < script.duration_s and time.monotonic() - asking.last_s >= _WINDOW_S
 
     def _place(self, script: Script, join: Join, asking: _Asking, at_s: float) -> float:
@@ -181,12 +181,10 @@ class Follower:
         try:
             traj, grip = script.chunk(at_s)
         except ValueError as e:
-            raise StepEnded(self._ending(), str(e)) from e
+            raise StepEnded(self.ending(), str(e)) from e
         asking.scale = self.gentle.scale(self.order.profile)
-        fingers = grip[(np.arange(contract.HORIZON) * asking.scale).astype(int)]  # a step stays a step
-        traj, grip = stretch(traj, grip, asking.scale)[0], fingers
         asked_ns = time.monotonic_ns()
-        self._send(traj, grip, join, asking, Source.SCRIPTED, asked_ns, Stamps(), 1.0, 0.0)
+        self._send(traj, grip, join, asking, Source.SCRIPTED, asked_ns, Stamps(), 1.0, 0.0, asking.scale)
 
     def _arrived(self, script: Script, asking: _Asking) -> bool:
         """The plan stands at the script's end, and the script's own time (pauses for the fingers) has passed."""
@@ -214,6 +212,15 @@ class Follower:
 
         A model's tail is replaced even where it only stands: without a new chunk it would count as INFERENCE_STALE.
         """
+        yield from self._end_with(stop)
+
+    def upright(self) -> Ticks[None]:
+        """Somebody pressed Pause while what is held leans: stop, and set it upright on the way."""
+        limits = list(self.config.profiles.values())[self.order.profile]
+        yield from self._end_with(lambda plan, velocity: upright(plan, velocity, limits))
+
+    def _end_with(self, last: Callable[[Planned, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Ticks[None]:
+        """Replace what plays by one last chunk."""
         asking = _Asking()
         until_s = time.monotonic() + _BRAKE_S
         while time.monotonic() < until_s:
@@ -227,7 +234,7 @@ class Follower:
                 join = self.motion.join(self._ahead_s(self.script_delay))
                 if join is not None:
                     velocity = self.motion.kinematics.jacobian(join.planned.q_rad) @ join.planned.qd_rad_s
-                    traj, grip = stop(join.planned, velocity)
+                    traj, grip = last(join.planned, velocity)
                     self._send(traj, grip, join, asking, Source.SCRIPTED, time.monotonic_ns(), Stamps(), 1.0, 0.0)
             yield
 
@@ -261,7 +268,7 @@ class Follower:
                 if gone:
                     self.report.reason = _WAITING
                 if now_s - failing_since_s > self.config.triton.back_s if gone else failures >= _MODEL_FAILURES:
-                    raise StepEnded(self._ending(), f"the model does not answer: {result}")
+                    raise StepEnded(self.ending(), f"the model does not answer: {result}")
                 seen = 0
             elif result is not None:
                 if failures:
@@ -325,7 +332,7 @@ class Follower:
                 self.report.reason = _WAITING
             failing_s = time.monotonic() - asking.failing_since_s
             if failing_s > self.config.triton.back_s if gone else asking.failures >= _MODEL_FAILURES:
-                raise StepEnded(self._ending(), f"the model does not answer: {result}")
+                raise StepEnded(self.ending(), f"the model does not answer: {result}")
             return
         if asking.failures:
             self.report.reason = ""
@@ -337,10 +344,10 @@ class Follower:
             self.model_delay.late(self._controller_s(result.asked_ns) + self._load_s())
             asking.retry_at_s = time.monotonic()
             return
-        traj, grip = stretch(a.traj, a.grip, self.order.speed_scale * self.gentle.scale(self.order.profile))
-        grip = np.array([contract.snap_grip(float(g)) for g in grip], np.float16)
+        grip = np.array([contract.snap_grip(float(g)) for g in a.grip], np.float16)
+        scale = self.order.speed_scale * self.gentle.scale(self.order.profile)
         stamps = Stamps(result.frame.number, result.frame.capture_ns, a.start_ns, a.end_ns)
-        self._send(traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done)
+        self._send(a.traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done, scale)
 
     def _note(self, reply: Reply) -> None:
         r, a = self.report, reply.answer
@@ -375,13 +382,13 @@ class Follower:
 
     def _send(
         self, traj: np.ndarray, grip: np.ndarray, join: Join, asking: _Asking, source: Source, asked_ns: int,
-        stamps: Stamps, valid: float, done: float,
+        stamps: Stamps, valid: float, done: float, speed_scale: float = 1.0,
     ) -> None:  # fmt: skip
         o = self.order
         asking.sent = self.chunks.send(
             traj, grip, join, source=source, step_seq=o.step_seq, payload_kg=o.payload_kg,
             profile=self.gentle.profile(o.profile, join.planned),
-            asked_ns=asked_ns, stamps=stamps, valid=valid, done=done,
+            asked_ns=asked_ns, stamps=stamps, valid=valid, done=done, speed_scale=speed_scale,
         )  # fmt: skip
         if source is Source.SCRIPTED:
             asking.last_s, asking.retry_at_s = time.monotonic(), None
@@ -413,8 +420,8 @@ class Follower:
             delay.late(self._controller_s(refused.sent.asked_ns) + self._load_s())
         log.warning("chunk refused", extra={"raw_id": refused.sent.raw_id, "reason": refused.reason})
         if asking.lasting >= _LASTING_REFUSALS or asking.refusals >= _REFUSALS:
-            raise StepEnded(self._ending(), refused.reason)
+            raise StepEnded(self.ending(), refused.reason)
 
-    def _ending(self) -> StepState:
+    def ending(self) -> StepState:
         """Nothing moved yet: refused; else failed."""
         return StepState.FAILED if self.report.first_motion_ns else StepState.REFUSED

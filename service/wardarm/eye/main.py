@@ -30,7 +30,7 @@ from wardarm.eye.place import CameraPlace, PlaceError, PlaceWatch
 from wardarm.eye.pulse import SILENT_S, ServerPulse
 from wardarm.eye.realsense import RealSense
 from wardarm.eye.steps import StepMachine
-from wardarm.gate.words import BlockWatch
+from wardarm.gate.words import BlockWatch, WordBoard
 from wardarm.kinematics import Kinematics, TcpPose
 from wardarm.ops import installation
 from wardarm.policy.tokenizer import Tokenizer
@@ -93,6 +93,7 @@ class Eye:
         self.follower = Follower(config, self.motion, ChunkWriter(prefix), self.model, self.report)
         self.machine = StepMachine(config, self.motion, self.follower, tokenizer, self.report)
         self._steps = BlockWatch(BlockKind.STEP, prefix)
+        self._clients = WordBoard([ProcessId.API], prefix, config.gate.word_deadline_ms * 1e-3)
         self._progress = ring.Writer(BlockKind.PROGRESS, prefix)
         self._before = self._reported_before(prefix)
         self._started = False

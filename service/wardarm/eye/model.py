@@ -152,23 +152,3 @@ class Model:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._disconnect()
-
-
-def stretch(
-    traj: NDArray[np.float16], grip: NDArray[np.float16], scale: float
-) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-    """The first `scale` (0.1..1) of a chunk, slowed down to fill its 64 points: the same path at scale x the speed."""
-    if scale >= 0.999:
-        return traj, grip
-    at = np.arange(contract.HORIZON) * scale
-    lower = np.minimum(at.astype(int), contract.HORIZON - 2)
-    part = (at - lower)[:, None]
-    wide = traj.astype(np.float64)
-    step = wide[lower + 1] - wide[lower]
-    step[:, 3:] -= 2 * np.round(step[:, 3:] / 2)  # angles: the short way round
-    slow = wide[lower] + part * step
-    slow[:, 3:] -= 2 * np.round(slow[:, 3:] / 2)
-    fingers = grip.astype(np.float64)
-    return slow.astype(np.float16), (fingers[lower] + part[:, 0] * (fingers[lower + 1] - fingers[lower])).astype(
-        np.float16
-    )

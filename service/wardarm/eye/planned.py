@@ -98,13 +98,14 @@ class TrajectoryState:
 def at_rest(status: Any, kinematics: Kinematics) -> Planned:
     """The plan of an arm at rest: where it stands, the fingers as last commanded.
 
-    Fingers that hold something count as closed, whatever opening they stopped at: the policy knows a held object by
-    a commanded opening of 0. Before the first command (grip_target -1) they are as the gripper says.
+    Fingers that hold something, or may (UNKNOWN), count as closed, whatever opening they stopped at: the policy knows a
+    held object by a commanded opening of 0, and a command to stay where they stand would take their force away. Before
+    the first command (grip_target -1) empty ones are as the gripper says.
     """
     q = np.array(status["target_q_rad"], np.float64)
     if not np.isfinite(q).all() or not q.any():  # no target before the player's first cycle
         q = np.array(status["q_rad"], np.float64)
-    held = int(status["holding"]) == Holding.YES
+    held = int(status["holding"]) != Holding.NO
     target = float(status["grip_target"])
     opening = 0.0 if held else min(target, 1.0) if target >= 0 else float(status["grip_opening"])
     zero = np.zeros(6)

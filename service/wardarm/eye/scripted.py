@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wardarm.config import LimitProfile
 from wardarm.eye.planned import Planned
 from wardarm.kinematics import TcpPose
 from wardarm.policy import contract
@@ -24,6 +25,8 @@ TURN_RAD_S = 0.5  # peak
 STOP_S = 0.7  # from 0.25 m/s at 0.7 m/s2: below the ward's 0.8
 GRIP_S = 0.6  # a 2-finger 85 mm gripper takes 0.5 s end to end at the speed we ask for
 RAMP_S = 0.5  # to full speed, a smooth step: 0.6 m/s2 and 4.8 m/s3 at 0.2 m/s, within the ward's 0.8 and 6
+UPRIGHT_S = 0.6
+UPRIGHT_SHARE = 0.9  # of the limits: the turning that was under way adds to it
 _SHORT_M, _SHORT_RAD = 0.002, 0.01
 _BODY_M = 0.1  # weighs radians against metres when looking for a place on the path
 
@@ -165,3 +168,31 @@ def stop(plan: Planned, velocity: Array) -> tuple[NDArray[np.float16], NDArray[n
         poses[k, 3:] = contract.rpy_from_rotation(turned)
     values = np.clip(contract.normalise(poses), -1, 1)
     return values.astype(np.float16), np.full(contract.HORIZON, contract.snap_grip(plan.opening), np.float16)
+
+
+def upright(plan: Planned, velocity: Array, limits: LimitProfile) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
+    """As `stop`, and the tool is turned until what it holds stands upright: for a pause while something leans.
+
+    As fast as the profile's turning limits allow, never faster than UPRIGHT_S. Shapes as of `stop`.
+    """
+    traj, grip = stop(plan, velocity)
+    values = contract.denormalise(traj.astype(np.float64))
+    u = np.minimum(np.arange(contract.HORIZON) / contract.RATE_HZ / upright_s(plan.pose, limits), 1.0)
+    values[:, 3:5] *= (1 - u**3 * (10 - 15 * u + 6 * u * u))[:, None]
+    return contract.normalise(values).astype(np.float16), grip
+
+
+def tilt_rad(pose: TcpPose) -> float:
+    """How far the tool leans from straight down."""
+    return float(np.arccos(np.clip(-contract.rotation_from_rpy(pose.rpy_rad)[2, 2], -1.0, 1.0)))
+
+
+def upright_s(pose: TcpPose, limits: LimitProfile) -> float:
+    """How long turning it upright takes: the peaks of a smooth step of fifth order within the limits, s."""
+    tilt = tilt_rad(pose)
+    speed, acceleration, jerk = (
+        np.radians(v) * UPRIGHT_SHARE for v in (limits.tcp_deg_s, limits.tcp_deg_s2, limits.tcp_deg_s3)
+    )
+    return float(
+        max(UPRIGHT_S, 1.875 * tilt / speed, (5.774 * tilt / acceleration) ** 0.5, (60 * tilt / jerk) ** (1 / 3))
+    )

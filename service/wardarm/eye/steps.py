@@ -39,6 +39,10 @@ AT_HOME_M, AT_HOME_RAD = 0.015, 0.05
 NEAR_HAND_OVER_M = 0.03
 CLOSED_ON_NOTHING_S = 0.5
 RELEASE_S = 2.0  # the gripper reports open within this
+HOLDING_UNKNOWN = (
+    "it is not known what is between the fingers, after a restart or a lost gripper: say 'put it down' (放下), or put a "
+    "hand under it and say 'release it' (松开)"
+)
 SET_DOWN_GAP_M = 0.002  # opened this much above the height of the grasp: the thing is not pressed down
 VALID_FRAMES = 2
 # What the fingers carry, kg: the simulated bedside's tableware. A full bottle is heavier: weigh your own.
@@ -84,6 +88,7 @@ class StepMachine:
         self._braking: Ticks[None] | None = None
         self._flow: Callable[[], Ticks[None]] | None = None
         self._phase = Phase.START
+        self._paused = False
         self._epoch = 0
         self._deadline_s = 0.0
         self._last_tick_s = time.monotonic()
@@ -136,6 +141,19 @@ class StepMachine:
         self._deadline_s = time.monotonic() + self.config.eye.step_timeout_s
         self._begin()
 
+    def pause(self, asked: bool, upright: bool) -> None:
+        """Call each tick. `asked`: a person's Pause stands. `upright`: it waits for what is held to be set upright first.
+
+        The step stops as in a hold, which follows; it goes on after Resume only.
+        """
+        self._paused = asked
+        if upright and self._run is not None:
+            self._run.close()
+            self._run = None
+            self._before_hold, self.report.state = self.report.state, StepState.HELD
+            self.report.reason = "paused: what is held is set upright"
+            self._braking = self.follower.upright()
+
     def tick(self) -> None:
         now_s = time.monotonic()
         elapsed_s, self._last_tick_s = now_s - self._last_tick_s, now_s
@@ -161,7 +179,7 @@ class StepMachine:
             self.report.reason = self._hold_words()
         if self._run is None:  # held
             self._deadline_s += elapsed_s
-            if self.motion.ready:
+            if self.motion.ready and not self._paused:
                 self.report.state = self._before_hold
                 self._begin()
             return
@@ -239,6 +257,7 @@ class StepMachine:
 
     def _fetch(self) -> Ticks[None]:
         yield from self._arm_known()
+        self._demand_known_fingers()
         tokens = self._tokens()
         if self._phase is Phase.START:
             if self.motion.holding is Holding.YES:
@@ -392,17 +411,19 @@ class StepMachine:
 
     def _go(self, pose: str) -> Ticks[None]:
         yield from self._arm_known()
+        self._demand_known_fingers()
         yield from self._home(StepState.MOVING, pose)
 
     def _set_down_here(self) -> Ticks[None]:
         """Straight down to the height of the grasp, open, straight up, home."""
         yield from self._arm_known()
         if self._phase is Phase.START:
-            if self.motion.holding is not Holding.YES:
+            if self.motion.holding is Holding.NO:
                 raise StepEnded(StepState.REFUSED, "the fingers hold nothing")
             if self.grasp is None:
                 raise StepEnded(
-                    StepState.REFUSED, "the height at which it was grasped is not known: release it into a hand instead"
+                    StepState.REFUSED,
+                    "the height at which it was grasped is not known: put a hand under it and say 'release it' (松开)",
                 )
             self._phase = Phase.SETTING_DOWN
         if self._phase is Phase.SETTING_DOWN and self.grasp is not None:
@@ -428,6 +449,11 @@ class StepMachine:
             self.report.reason = f"waiting for the arm ({self.motion.state.name.lower().replace('_', ' ')})"
             yield
         self.report.reason = ""
+
+    def _demand_known_fingers(self) -> None:
+        """After a restart or a lost gripper nobody knows what is between the fingers: a person says what becomes of it."""
+        if self.motion.holding is Holding.UNKNOWN:
+            raise StepEnded(self.follower.ending(), HOLDING_UNKNOWN)
 
     def _pose(self, name: str) -> TcpPose:
         six = getattr(self.config.poses, name)

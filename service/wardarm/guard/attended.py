@@ -1,9 +1,7 @@
 """Attended mode: somebody of the staff works in the zone while the arm goes on, gently and for a limited time.
 
-    wardarm guard attend --minutes 10 --actor "nurse Li" --reason "dressing"
-    wardarm guard attend --end
-
-The request is a file in /dev/shm beside the words: guard reads it, checks it, and counts the time down by itself. While
+Asked for through the API (StartAttended, ExtendAttended, EndAttended; `wardarm attend`), or by who can log in when the API is
+not there (`wardarm guard attend`). The request is a file in /dev/shm beside the words: guard reads it, checks it, and counts the time down by itself. While
 it lasts somebody in a keep-out zone makes guard's word *go on, but gently* (the profile `guard.slow_profile`) instead of
 *hold*. Everything else holds as ever. Guard does not trust that the arm became slow: somebody in the zone and an arm that
 is still faster than that profile's `tcp_m_s` allows a moment later is a hold. Start and end are lines in the log.
@@ -30,17 +28,23 @@ TEXT_MAX = 64
 
 
 class NotAttended(ValueError):
-    """The request is not one; the text says why."""
+    """The request is not one; the text says why. `field`: minutes, actor or reason; "" for a file that cannot be used."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
 
 
 @dataclass(frozen=True)
 class Attended:
-    """`until_ns`: CLOCK_MONOTONIC."""
+    """CLOCK_MONOTONIC: `since_ns` when it was asked for, last; `until_ns` when it ends; `began_ns` when it began, before it
+    was extended."""
 
     actor: str
     reason: str
     since_ns: int
     until_ns: int
+    began_ns: int = 0
 
     def left_s(self, now_ns: int) -> float:
         return max(0.0, (self.until_ns - now_ns) * 1e-9)
@@ -50,19 +54,26 @@ def path(prefix: str) -> Path:
     return ring.SHM / f"{prefix}wardarm_attended"
 
 
-def start(config: Config, minutes: float, actor: str, reason: str) -> Attended:
-    """Ask for it. Raises NotAttended naming field, value and limit."""
+def start(config: Config, minutes: float, actor: str, reason: str, began_ns: int = 0) -> Attended:
+    """Ask for it, from now on; `began_ns` of the one that this goes on from, if any. Raises NotAttended naming field,
+    value and limit, OSError when there is no room for the request."""
     if not 0 < minutes <= config.guard.attended_max_min:
-        raise NotAttended(f"minutes = {minutes:g}: 0 to {config.guard.attended_max_min:g} (guard.attended_max_min)")
+        raise NotAttended(
+            f"minutes = {minutes:g}: more than 0, at most {config.guard.attended_max_min:g} (guard.attended_max_min)",
+            "minutes",
+        )
     for name, value in (("actor", actor), ("reason", reason)):
         if not 1 <= len(value.strip()) <= TEXT_MAX:
-            raise NotAttended(f"{name} = {value!r}: give 1 to {TEXT_MAX} characters; it goes into the log")
+            raise NotAttended(f"{name} = {value!r}: give 1 to {TEXT_MAX} characters; it goes into the log", name)
     now = time.monotonic_ns()
-    asked = Attended(actor.strip(), reason.strip(), now, now + int(minutes * 60e9))
+    asked = Attended(actor.strip(), reason.strip(), now, now + int(minutes * 60e9), began_ns or now)
     scratch = path(config.shm.prefix).with_name(f".{path(config.shm.prefix).name}.{os.getpid()}")
-    scratch.write_text(json.dumps(vars(asked)), "utf-8")
-    scratch.chmod(0o600)
-    scratch.rename(path(config.shm.prefix))
+    try:
+        scratch.write_text(json.dumps(vars(asked)), "utf-8")
+        scratch.chmod(0o600)
+        scratch.rename(path(config.shm.prefix))
+    finally:
+        scratch.unlink(missing_ok=True)
     return asked
 
 
@@ -74,7 +85,7 @@ def end(config: Config) -> bool:
 
 
 class AttendedWatch:
-    """Guard's side. `look` each step."""
+    """What guard obeys and `api` shows. `look` each step."""
 
     def __init__(self, config: Config) -> None:
         self._path, self._max_ns = path(config.shm.prefix), int(config.guard.attended_max_min * 60e9)
@@ -106,7 +117,7 @@ class AttendedWatch:
         fields = json.loads(self._path.read_text("utf-8"))
         asked = Attended(
             str(fields["actor"])[:TEXT_MAX], str(fields["reason"])[:TEXT_MAX], int(fields["since_ns"]),
-            int(fields["until_ns"]),
+            int(fields["until_ns"]), int(fields.get("began_ns", 0)),
         )  # fmt: skip
         if not asked.since_ns <= now_ns + 1_000_000_000 or asked.until_ns - asked.since_ns > self._max_ns:
             raise NotAttended(f"longer than guard.attended_max_min = {self._max_ns / 60e9:g}, or from another boot")

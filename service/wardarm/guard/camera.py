@@ -46,6 +46,7 @@ FLOOD_TIMES, FLOOD_MORE = 4, 30  # more than so many times guard.fps, and so man
 READS_A_POLL = 64  # a program that never stops writing must not keep the loop from its word
 WORDS_BYTES = 1 << 16  # of its standard error, a poll; 3 MB/s at a beat of 20 ms
 _FIELD = re.compile(r"\{([a-z_]*)\}")
+_ELEMENT = re.compile(r"from element \S*:(\S+):")  # GStreamer's path of an element; its name is enough
 _PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -121,7 +122,7 @@ class CameraProgram:
         self._spawn_ns = self._good_ns = self._byte_ns = self._lost_ns = 0
         self._good_run = 0
         self._lost = True
-        self._last_words = ""
+        self._last_words, self._named_error = "", False
         self._end_ns = 0  # SIGTERM sent then; 0 = it may run
         self._next_start_ns = 0
         self._failures = 0
@@ -189,7 +190,7 @@ class CameraProgram:
             os.set_blocking(stream.fileno(), False)
         fcntl.fcntl(self.process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._spawn_ns, self._byte_ns, self._end_ns, self.fill = now_ns, 0, 0, 0
-        self._compare, self._last_words, self._steady_ns = False, "", now_ns
+        self._compare, self._last_words, self._named_error, self._steady_ns = False, "", False, now_ns
         self._frozen_ns = self._slow_ns = 0
         self._times.clear()
         self._taken.clear()
@@ -333,15 +334,19 @@ class CameraProgram:
         return f"its program ended{status}{': ' + self._last_words if self._last_words else ''}"
 
     def _read_words(self) -> None:
-        """The last line of its standard error names most causes (device busy, no such caps)."""
+        """What its standard error says: the first error that it names, else its last line (device busy, no such caps)."""
         assert self.process is not None
         assert self.process.stderr is not None
         try:
-            words = os.read(self.process.stderr.fileno(), WORDS_BYTES)[-1024:].decode("utf-8", "replace").strip()
+            words = os.read(self.process.stderr.fileno(), WORDS_BYTES)
         except BlockingIOError:
             return
-        if words:
-            self._last_words = words.splitlines()[-1][:200]
+        at = words.find(b"ERROR")  # GStreamer's and FFmpeg's; what they say after it is less telling
+        if self._named_error or (at < 0 and not words.strip()):
+            return
+        self._named_error = at >= 0
+        part = words[at : at + 1024].split(b"\n")[0] if at >= 0 else words[-1024:].strip().split(b"\n")[-1]
+        self._last_words = _ELEMENT.sub(r"\1:", part.decode("utf-8", "replace").strip())[:200]
 
     def _signal(self, number: int) -> None:
         """To the program's whole session (it leads one of its own and is not yet waited for)."""

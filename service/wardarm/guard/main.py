@@ -33,6 +33,7 @@ from wardarm.config import Config, ConfigError, RoomCamera
 from wardarm.gate.words import BlockWatch, OwnWord
 from wardarm.guard import memory, zones
 from wardarm.guard.attended import Attended, AttendedWatch, Gentle, Speed
+from wardarm.guard.attended import end as end_attended
 from wardarm.guard.camera import IN_VAIN, CameraProgram, Frame
 from wardarm.guard.detector import Detector, Finding, ViewState, work_size
 from wardarm.guard.opinion import SecondOpinion
@@ -59,7 +60,10 @@ def check(config: Config, file: Path) -> None:
         zones.check_camera(camera, config.guard)
         view = View(config, camera, file)
         command = " ".join(view.program.argv)
-        for device in {*_DEVICE.findall(command), command}:
+        for device in {
+            *(os.path.realpath(d) if d.startswith("/dev/") else d for d in _DEVICE.findall(command)),
+            command,
+        }:
             other = devices.setdefault(device, camera.name)
             if other != camera.name:
                 raise ConfigError(
@@ -267,7 +271,8 @@ class GuardLoop:
             who = attended or self._was_attended
             assert who is not None
             fields = {"actor": who.actor, "why": who.reason, "left_s": who.left_s(time.monotonic_ns())}
-            self.log.warning("attended mode begins" if attended else "attended mode ended", extra=fields)
+            what = "ended" if attended is None else "extended" if self._was_attended else "begins"
+            self.log.warning(f"attended mode {what}", extra=fields)
             self._was_attended = attended
         if self.attended.refused != self._was_refused:
             self._was_refused = self.attended.refused
@@ -311,6 +316,7 @@ class GuardLoop:
     def close(self) -> None:
         self.word.say(False, HoldReason.STARTING, "guard was stopped")
         memory.forget(self.config.shm.prefix)
+        end_attended(self.config)  # whoever starts the system again asks again
         for view in self.views:
             view.program.stop()
 

@@ -33,6 +33,11 @@ GREEN, BLUE, RED, WHITE = (80, 220, 80), (255, 160, 40), (60, 60, 255), (255, 25
 COLORS = {"keep_out": GREEN, "warn": (40, 200, 240), "authorised": (200, 200, 200), "mask": (20, 20, 20)}
 
 
+STATE_COLORS = {
+    ViewState.CLEAR: GREEN, ViewState.LEARNING: WHITE, ViewState.INTRUDER: RED, ViewState.VIEW_CHANGED: (40, 160, 255),
+}  # fmt: skip
+
+
 def draw(view: View) -> NDArray[np.uint8]:
     """The view's last frame with its overlay, uint8 BGR at guard.width x guard.height."""
     guard = view.detector.guard
@@ -57,7 +62,27 @@ def draw(view: View) -> NDArray[np.uint8]:
         )
     for x, y, w, h in view.finding.boxes:
         cv2.rectangle(picture, (x, y), (x + w, y + h), RED, 1)
-    cv2.putText(picture, caption(view)[:90], (6, 16), cv2.FONT_HERSHEY_SIMPLEX, 0.45, WHITE, 1, cv2.LINE_AA)
+    colour = RED if view.program.lost else STATE_COLORS[view.finding.state]
+    return banner(picture, caption(view), colour)
+
+
+def banner(picture: NDArray[np.uint8], text: str, colour: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """The picture under a dark line of text that begins with a square of the state's colour; what each colour means stands
+    below it. In place."""
+    height, width = picture.shape[:2]
+    scale = max(0.4, min(0.7, width / 1400))
+    bar = round(44 * scale)
+    for top, bottom in ((0, bar), (height - bar, height)):
+        picture[top:bottom] = picture[top:bottom] // 5
+    cv2.rectangle(picture, (5, bar // 2 - 5), (15, bar // 2 + 5), colour, -1)
+    fits = max(10, int((width - 30) / (17 * scale)))
+    cv2.putText(picture, text if len(text) <= fits else f"{text[: fits - 3]}...", (22, bar // 2 + round(10 * scale)),
+                cv2.FONT_HERSHEY_SIMPLEX, scale, WHITE, 1, cv2.LINE_AA)  # fmt: skip
+    x = 6
+    for name, key in (*((k.replace("_", " "), c) for k, c in COLORS.items()), ("our arm", BLUE), ("detected", RED)):
+        cv2.putText(picture, name, (x, height - bar // 2 + round(10 * scale)), cv2.FONT_HERSHEY_SIMPLEX, 0.9 * scale,
+                    WHITE if name == "mask" else key, 1, cv2.LINE_AA)  # fmt: skip
+        x += round((len(name) + 2) * 17 * scale)
     return picture
 
 

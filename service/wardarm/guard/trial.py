@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from wardarm.config import Guard, RoomCamera
 from wardarm.guard import zones
 from wardarm.guard.detector import Detector, Finding, ViewState
-from wardarm.guard.preview import BLUE, COLORS, GREEN, RED, WHITE
+from wardarm.guard.preview import COLORS, RED, STATE_COLORS, banner
 from wardarm.guard.tracks import Tracks
 
 Grey = NDArray[np.uint8]
@@ -145,7 +145,7 @@ def run(file: Path, guard: Guard, camera: RoomCamera, out: Path | None, from_med
         lines.append([i, f"{at_s:.3f}", state, f"{found.zone_percent:.2f}", f"{found.warn_percent:.2f}",
                       f"{found.changed_percent:.2f}", len(found.boxes), f"{ms:.2f}", found.detail])  # fmt: skip
         if film:
-            film.add(grey, detector, camera, found)
+            film.add(grey, detector, camera, found, at_s)
     if film:
         film.close()
     if out:
@@ -168,16 +168,19 @@ class _Film:
         self._stream.width, self._stream.height, self._stream.pix_fmt = *self._size, "yuv420p"
         self._stream.options = {"preset": "veryfast", "crf": "26"}
 
-    def add(self, grey: Grey, detector: Detector, camera: RoomCamera, found: Finding) -> None:
+    def add(self, grey: Grey, detector: Detector, camera: RoomCamera, found: Finding, at_s: float) -> None:
         picture = np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), np.uint8)
         fore = cv2.resize(detector.foreground, grey.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
         picture[fore] = picture[fore] // 2 + np.array(RED, np.uint8) // 2
         for zone in zones.of(camera):
-            cv2.polylines(picture, [np.rint(np.array(zone.polygon)).astype(np.int32)], True, COLORS[zone.kind], 1)
+            cv2.polylines(
+                picture, [np.rint(np.array(zone.polygon)).astype(np.int32)], True, COLORS[zone.kind], 2, cv2.LINE_AA
+            )
         for x, y, w, h in found.boxes:
-            cv2.rectangle(picture, (x, y), (x + w, y + h), BLUE, 1)
-        colour = GREEN if found.state is ViewState.CLEAR else WHITE if found.state is ViewState.LEARNING else RED
-        cv2.putText(picture, f"{found.state.value} {found.detail}"[:80], (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.5, colour, 1, cv2.LINE_AA)  # fmt: skip
+            cv2.rectangle(picture, (x, y), (x + w, y + h), RED, 1)
+        held = found.state in (ViewState.INTRUDER, ViewState.VIEW_CHANGED)
+        verdict = f"{at_s:6.1f} s  {'HOLD' if held else 'go on'}: {found.state.value} {found.detail}"
+        banner(picture, verdict, STATE_COLORS[found.state])
         frame = av.VideoFrame.from_ndarray(
             np.ascontiguousarray(picture[: self._size[1], : self._size[0]]), format="bgr24"
         )

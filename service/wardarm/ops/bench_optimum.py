@@ -74,7 +74,7 @@ class Comparison:
 
     def chunk(self, rng: np.random.Generator) -> bytes:
         rows = bench_reaches.reach(rng, self.kinematics.forward(self.home).six, closes=False)
-        raw = bench_reaches.chunk(rows, 0.0, None, rng, self.config.profile_index()).noisy
+        raw = bench_reaches.chunk(rows, 0, None, rng, self.config.profile_index()).noisy
         raw["grip"] = PLACE.astype(np.float16).view(np.uint16)
         return bytes(raw.tobytes())
 

@@ -29,11 +29,11 @@ from wardarm.arm.wire import encode_trajectory
 from wardarm.kinematics import Kinematics, TcpPose
 from wardarm.ops import bench_reaches as shapes
 from wardarm.ops import limits
-from wardarm.policy import contract
 from wardarm.shm.layouts import TRAJECTORY, PlanStatus
 
 Array = NDArray[np.float64]
 PERIOD_S, AHEAD_S = 0.4, 0.3
+LEFT_ROWS = 10  # of a reach, half a second: not asked for anew
 CYCLE_S = 0.002
 # Path time that a ramp to rest takes, in its durations: the integral of a rate that a trapezoid brakes, growing over
 # half of the ramp, held, fading over the last 35 % (docs/motion.md, section 4).
@@ -83,17 +83,17 @@ class Bench:
         """One reach out and along, replanned to its end. A chunk that is refused leaves the motion as it was."""
         f = self.figures
         rows = shapes.reach(rng, self.kinematics.forward(self.home).six, closes)
-        now = self._plan(shapes.chunk(rows, 0.0, None, rng, self.profile), self.home, None)
-        at_s = 0.0
+        chunk = shapes.chunk(rows, 0, None, rng, self.profile)
+        now = self._plan(chunk, self.home, None)
         join_s = PERIOD_S + AHEAD_S
-        while now is not None and at_s < len(rows) / contract.RATE_HZ - 0.5:
+        while now is not None and chunk.row < len(rows) - LEFT_ROWS:
             if join_s > float(now["duration_s"]) - 0.1:
                 return
-            at_s += PERIOD_S if at_s else PERIOD_S + AHEAD_S
             q, qd, qdd, opening = _state_at(now, join_s)
             start = self.kinematics.forward(q).six
             f.seams += 1
-            new = self._plan(shapes.chunk(rows, at_s, (start, opening), rng, self.profile), q, (qd, qdd))
+            chunk = shapes.chunk(rows, chunk.row, (start, opening), rng, self.profile)
+            new = self._plan(chunk, q, (qd, qdd))
             if new is None:
                 join_s += PERIOD_S
                 continue

@@ -22,6 +22,7 @@ from wardarm.shm.layouts import RAW_CHUNK
 Array = NDArray[np.float64]
 NOISE_M, NOISE_RAD = 0.002, np.radians(0.8)
 SPEED_M_S, TURN_RAD_S = 0.35, 0.8
+AHEAD_POINTS = 25  # of the reach that may pass between two chunks
 CLOSING_POINTS = 10  # half a second from open to closed
 JITTER_HZ = 2.0
 STILL_OPENING = 1e-3
@@ -56,15 +57,16 @@ class Chunk:
     row: int
 
 
-def chunk(rows: Array, at_s: float, start: tuple[Array, float] | None, rng: np.random.Generator, profile: int) -> Chunk:
-    """`at_s` into the reach, from the planned pose six and opening `start`; then standing."""
+def chunk(rows: Array, row: int, start: tuple[Array, float] | None, rng: np.random.Generator, profile: int) -> Chunk:
+    """From the planned pose six and opening `start` on, at the row of the reach nearest to it from `row` on; then standing.
+
+    A policy sees where the arm is: an arm that its profile makes slower than the reach gets the chunk of that place.
+    """
     first = 0
     if start is not None:
-        near = int(at_s * contract.RATE_HZ)
-        low = max(0, near - 25)
-        window = rows[low : near + 25]
+        window = rows[row : row + AHEAD_POINTS]
         off = np.linalg.norm(window[:, :3] - start[0][:3], axis=1) + 0.05 * np.abs(window[:, 6] - start[1])
-        first = low + int(off.argmin())
+        first = row + int(off.argmin())
     at = np.minimum(np.arange(first, first + contract.HORIZON), len(rows) - 1)
     points, grip = rows[at, :6].copy(), rows[at, 6].copy()
     if start is not None:  # a policy steers back to its path over the first half second

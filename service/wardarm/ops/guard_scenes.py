@@ -1,8 +1,9 @@
 """Made-up rooms for the guard's bench: furniture, sensor noise, a walker, a flickering lamp, a curtain, a screen.
 
 As a program it is a room camera: raw GRAY8 frames at a steady rate, made beforehand, so that what it costs is the
-writing. With `--walk-s` somebody walks in every so often; each walk is a line in `--log`: the time at which the first
-frame in which they cover PERSON_PERCENT of the zone was exposed (here: finished being made, before it is written).
+writing. With `--walk-s` somebody walks in every so often; `--log` gets a line for each frame that has a part of them in the zone
+(`frame_ns`) and for the first in which they cover PERSON_PERCENT of it (`exposed_ns`): when it was exposed (here: finished
+being made, before it is written).
 
     python -m wardarm.ops.guard_scenes --width 1280 --height 720 --fps 15 --log FILE --walk-s 3
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -27,6 +29,8 @@ PERSON_PERCENT = 0.5  # of the zone
 WALK_FRAMES_S = 1.0  # how long a walk lasts in the picture
 PERSON_HEIGHT = 0.42  # of the frame's height: somebody at 4 m from a camera of 54 degrees
 WALK_M_S, PERSON_M = 1.4, 1.75
+FROZEN_S = 2.0
+WARM_S = 5.0  # nobody walks before: the view is learnt
 _STILL = 12  # different frames of the empty room
 
 
@@ -92,8 +96,22 @@ def _send(frame: Grey) -> None:
         view = view[os.write(sys.stdout.fileno(), view) :]
 
 
-def produce(width: int, height: int, fps: float, log: Path | None, walk_s: float, first_s: float, seed: int) -> None:
-    """Write frames until nobody reads them."""
+def _note(log: Path, fact: dict[str, float]) -> None:
+    with log.open("a", encoding="utf-8") as f:
+        f.write(json.dumps(fact) + "\n")
+
+
+def produce(
+    width: int,
+    height: int,
+    fps: float,
+    log: Path | None,
+    walk_s: float,
+    first_s: float,
+    seed: int,
+    freeze_s: float = 0.0,
+) -> None:
+    """Write frames until nobody reads them. `freeze_s`: after so long one frame is repeated for FROZEN_S, again and again."""
     room, parent = Room(width, height, seed), os.getppid()
     still = [room.frame() for _ in range(_STILL)]
     walk: list[tuple[Grey, float]] = []
@@ -104,18 +122,30 @@ def produce(width: int, height: int, fps: float, log: Path | None, walk_s: float
             )
             walk.append((room.frame(picture), _covered_percent(room, picture)))
     due = time.monotonic()
-    next_walk, step, number, told = due + first_s, -1, 0, False
+    # by the machine's clock, so that several cameras keep their turns however long each took to start
+    next_walk = (math.ceil((due + WARM_S - first_s) / walk_s) * walk_s + first_s) if walk_s > 0 else math.inf
+    step, number, told = -1, 0, False
+    next_freeze, frozen = due + freeze_s, still[0]
     while os.getppid() == parent:
         if walk and step < 0 and due >= next_walk:
             step, told, next_walk = 0, False, next_walk + walk_s
         frame, percent = walk[step] if 0 <= step < len(walk) else (still[number % _STILL], 0.0)
         step = step + 1 if 0 <= step < len(walk) else -1
+        if freeze_s and due >= next_freeze:
+            if frame is not frozen and due - next_freeze < 1 / fps and log is not None:
+                _note(log, {"frozen_ns": time.monotonic_ns()})
+            frame = frozen
+            if due >= next_freeze + FROZEN_S:
+                next_freeze = due + freeze_s
+        else:
+            frozen = frame
         number += 1
         exposed_ns = time.monotonic_ns()
+        if percent > 0 and log is not None:
+            _note(log, {"frame_ns": exposed_ns})
         if percent >= PERSON_PERCENT and not told and log is not None:
             told = True
-            with log.open("a", encoding="utf-8") as f:
-                f.write(json.dumps({"exposed_ns": exposed_ns, "percent": round(percent, 2)}) + "\n")
+            _note(log, {"exposed_ns": exposed_ns, "percent": round(percent, 2)})
         _send(frame)
         due += 1 / fps
         time.sleep(max(0.0, due - time.monotonic()))
@@ -128,10 +158,11 @@ def main() -> None:
     parser.add_argument("--fps", type=float, required=True)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--walk-s", type=float, default=0.0, help="somebody walks in so often; 0: never")
-    parser.add_argument("--first-s", type=float, default=6.0, help="the first time")
+    parser.add_argument("--first-s", type=float, default=6.0, help="how far into each of these times, by the clock")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--freeze-s", type=float, default=0.0, help="one frame is repeated so often; 0: never")
     args = parser.parse_args()
-    produce(args.width, args.height, args.fps, args.log, args.walk_s, args.first_s, args.seed)
+    produce(args.width, args.height, args.fps, args.log, args.walk_s, args.first_s, args.seed, args.freeze_s)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from wardarm.config import Arm, LimitProfile
 Array = NDArray[np.float64]
 CYCLE_S = 0.002
 RAMPING = 3  # the player's state register
+_REACH_SAMPLES = 3  # of the jerk of turning, the widest difference, to either side
 _SETTLE_SAMPLES = 60  # the servo's lag: a ramp shows in target_q up to this many cycles after the state left it
 
 
@@ -109,9 +110,13 @@ def motion(samples: NDArray[Any], arm: Arm, cycle_s: float = CYCLE_S) -> Motion:
     omega[:-1] = _turn_vectors(rotation) / cycle_s
     w, wa, _ = derivatives(omega)
     turn_a, turn_j = w, wa  # first and second derivative of the angular velocity
+    for d in (turn_a, turn_j):
+        d[-2:] = 0  # the last sample has no turn to a next one: a record may end in motion
     omega[bad] = 0
     ramping = np.asarray(samples["output_int_register_12"]) == RAMPING
     stop = ramping.copy()
+    for at in np.flatnonzero(~ramping[:-1] & ramping[1:]):  # differences just before a ramp already reach into it
+        stop[max(0, at + 1 - _REACH_SAMPLES) : at + 1] = True
     for at in np.flatnonzero(ramping[:-1] & ~ramping[1:]):
         stop[at : at + _SETTLE_SAMPLES] = True
     return Motion(

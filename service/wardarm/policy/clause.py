@@ -9,7 +9,7 @@ from wardarm.policy.lexicon import OTHER, Language, Lexicon, Word
 from wardarm.policy.refusal import Refusal, refuse
 
 # Of several verbs in one clause the first in this order says what it is ("pick it up and put it back").
-_ORDER = ("put_back", "set_down", "pour", "put", "fetch", "park", "home", "weak")
+_ORDER = ("put_back", "set_down", "release", "pour", "put", "fetch", "park", "home", "weak")
 # "pick it up and put it there" and "put the cup back" are one step: the later verb says which.
 _TAKES_OVER = {("fetch", "put"), ("fetch", "put_back"), ("fetch", "set_down"), ("put", "put_back")}
 _FIRST_PERSON = ("i", "my", "我", "我们")

@@ -33,7 +33,10 @@ _KINDS = {
     "park": StepKind.PARK,
     "home": StepKind.HOME,
     "set_down": StepKind.SET_DOWN_HERE,
+    "release": StepKind.RELEASE,
 }
+# What needs no object named: it is about what the arm has or had.
+_BARE = (StepKind.POUR, StepKind.PUT_BACK, StepKind.SET_DOWN_HERE, StepKind.RELEASE)
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def _step(clause: Clause, last: Mention | None, steps: Sequence[ParsedStep], lex
     mentions: list[Mention] = []
     for mention in clause.mentions:
         if not mention.kind:
-            if last is None and kind not in (StepKind.POUR, StepKind.PUT_BACK, StepKind.SET_DOWN_HERE):
+            if last is None and kind not in _BARE:
                 return refuse("AMBIGUOUS", language, word=mention.said)
             mention = last or mention
         mentions.append(mention)
@@ -181,14 +184,14 @@ def _step(clause: Clause, last: Mention | None, steps: Sequence[ParsedStep], lex
     if len(named) > 1:
         return refuse("AMBIGUOUS", language, word=f"{named[0].said} / {named[1].said}")
     thing = named[0] if named else last
-    bare = kind in (StepKind.POUR, StepKind.PUT_BACK, StepKind.SET_DOWN_HERE)
-    if thing is None and not bare:
+    if thing is None and kind not in _BARE:
         return refuse("NO_OBJECT", language)
     template = {
         StepKind.FETCH: "fetch",
         StepKind.HAND_OVER: "hand_over",
         StepKind.PUT_BACK: "put_back",
         StepKind.SET_DOWN_HERE: "set_down",
+        StepKind.RELEASE: "release",
     }
     name = template.get(kind) or ("pour" if named else "pour_bare")
     text = lex.trained["sentences"][name].format(r=thing.reference(lex) if thing else "")
@@ -220,10 +223,11 @@ def _what(mention: Mention | None) -> tuple[str, str, str]:
 _SAID = {
     "zh": {
         StepKind.PARK: "回到停放位置", StepKind.HOME: "回到原点", StepKind.SET_DOWN_HERE: "把东西放下", StepKind.PUT_BACK: "放回原位",
+        StepKind.RELEASE: "松开手指",
     },
     "en": {
         StepKind.PARK: "go to the parking position", StepKind.HOME: "go to the home position", StepKind.SET_DOWN_HERE: "put it down here",
-        StepKind.PUT_BACK: "put it back",
+        StepKind.PUT_BACK: "put it back", StepKind.RELEASE: "open the fingers",
     },
 }  # fmt: skip
 

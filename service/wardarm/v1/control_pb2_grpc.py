@@ -88,6 +88,21 @@ class ControlServiceStub:
                 request_serializer=wardarm_dot_v1_dot_control__pb2.PowerOnRequest.SerializeToString,
                 response_deserializer=wardarm_dot_v1_dot_control__pb2.PowerOnResponse.FromString,
                 _registered_method=True)
+        self.StartAttended = channel.unary_unary(
+                '/wardarm.v1.ControlService/StartAttended',
+                request_serializer=wardarm_dot_v1_dot_control__pb2.StartAttendedRequest.SerializeToString,
+                response_deserializer=wardarm_dot_v1_dot_control__pb2.StartAttendedResponse.FromString,
+                _registered_method=True)
+        self.ExtendAttended = channel.unary_unary(
+                '/wardarm.v1.ControlService/ExtendAttended',
+                request_serializer=wardarm_dot_v1_dot_control__pb2.ExtendAttendedRequest.SerializeToString,
+                response_deserializer=wardarm_dot_v1_dot_control__pb2.ExtendAttendedResponse.FromString,
+                _registered_method=True)
+        self.EndAttended = channel.unary_unary(
+                '/wardarm.v1.ControlService/EndAttended',
+                request_serializer=wardarm_dot_v1_dot_control__pb2.EndAttendedRequest.SerializeToString,
+                response_deserializer=wardarm_dot_v1_dot_control__pb2.EndAttendedResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer:
@@ -168,6 +183,28 @@ class ControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartAttended(self, request, context):
+        """Staff works beside the arm: for a limited time somebody in a keep-out zone makes the arm go gently instead of
+        holding it. Everything else holds as ever. Errors: LEASE_STALE, GUARD_OFF, ALREADY_ATTENDED, FIELD_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExtendAttended(self, request, context):
+        """Attended mode shall last longer: the new duration counts from now. Errors: LEASE_STALE, NOT_ATTENDED, FIELD_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndAttended(self, request, context):
+        """End attended mode now. Needs no lease: it only makes more things hold the arm. Errors: NOT_ATTENDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -220,6 +257,21 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.PowerOn,
                     request_deserializer=wardarm_dot_v1_dot_control__pb2.PowerOnRequest.FromString,
                     response_serializer=wardarm_dot_v1_dot_control__pb2.PowerOnResponse.SerializeToString,
+            ),
+            'StartAttended': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartAttended,
+                    request_deserializer=wardarm_dot_v1_dot_control__pb2.StartAttendedRequest.FromString,
+                    response_serializer=wardarm_dot_v1_dot_control__pb2.StartAttendedResponse.SerializeToString,
+            ),
+            'ExtendAttended': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendAttended,
+                    request_deserializer=wardarm_dot_v1_dot_control__pb2.ExtendAttendedRequest.FromString,
+                    response_serializer=wardarm_dot_v1_dot_control__pb2.ExtendAttendedResponse.SerializeToString,
+            ),
+            'EndAttended': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndAttended,
+                    request_deserializer=wardarm_dot_v1_dot_control__pb2.EndAttendedRequest.FromString,
+                    response_serializer=wardarm_dot_v1_dot_control__pb2.EndAttendedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -496,6 +548,87 @@ class ControlService:
             '/wardarm.v1.ControlService/PowerOn',
             wardarm_dot_v1_dot_control__pb2.PowerOnRequest.SerializeToString,
             wardarm_dot_v1_dot_control__pb2.PowerOnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartAttended(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wardarm.v1.ControlService/StartAttended',
+            wardarm_dot_v1_dot_control__pb2.StartAttendedRequest.SerializeToString,
+            wardarm_dot_v1_dot_control__pb2.StartAttendedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendAttended(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wardarm.v1.ControlService/ExtendAttended',
+            wardarm_dot_v1_dot_control__pb2.ExtendAttendedRequest.SerializeToString,
+            wardarm_dot_v1_dot_control__pb2.ExtendAttendedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndAttended(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wardarm.v1.ControlService/EndAttended',
+            wardarm_dot_v1_dot_control__pb2.EndAttendedRequest.SerializeToString,
+            wardarm_dot_v1_dot_control__pb2.EndAttendedResponse.FromString,
             options,
             channel_credentials,
             insecure,

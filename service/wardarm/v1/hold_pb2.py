@@ -22,20 +22,23 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15wardarm/v1/hold.proto\x12\nwardarm.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n\x04Hold\x12&\n\x06reason\x18\x01 \x01(\x0e\x32\x16.wardarm.v1.HoldReason\x12\r\n\x05token\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x07process\x18\x04 \x01(\x0e\x32\x17.wardarm.v1.ProcessName\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x0f\n\x07text_zh\x18\x06 \x01(\t\x12\x0f\n\x07text_en\x18\x07 \x01(\t\x12 \n\x18motion_confirmed_stopped\x18\x08 \x01(\x08\x12\x11\n\tclearable\x18\t \x01(\x08\x12\x0f\n\x07latched\x18\n \x01(\x08*\xe2\x03\n\nHoldReason\x12\x1b\n\x17HOLD_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12HOLD_REASON_CLIENT\x10\x01\x12\x18\n\x14HOLD_REASON_INTRUDER\x10\x02\x12\x1a\n\x16HOLD_REASON_LEASE_LOST\x10\x03\x12\x1b\n\x17HOLD_REASON_CAMERA_LOST\x10\x04\x12\x1c\n\x18HOLD_REASON_CAMERA_MOVED\x10\x05\x12 \n\x1cHOLD_REASON_ROOM_CAMERA_LOST\x10\x06\x12\x1c\n\x18HOLD_REASON_VIEW_CHANGED\x10\x07\x12\x1f\n\x1bHOLD_REASON_INFERENCE_STALE\x10\x08\x12\x1c\n\x18HOLD_REASON_PLAN_REFUSED\x10\t\x12\x19\n\x15HOLD_REASON_GRIP_LOST\x10\n\x12\x15\n\x11HOLD_REASON_ROBOT\x10\x0b\x12\x17\n\x13HOLD_REASON_THERMAL\x10\x0c\x12\x1a\n\x16HOLD_REASON_GATE_FAULT\x10\r\x12\x18\n\x14HOLD_REASON_WATCHDOG\x10\x0e\x12\x18\n\x14HOLD_REASON_STARTING\x10\x0f\x12\x14\n\x10HOLD_REASON_STOP\x10\x10*\xe8\x01\n\x0bProcessName\x12\x1c\n\x18PROCESS_NAME_UNSPECIFIED\x10\x00\x12\x14\n\x10PROCESS_NAME_API\x10\x01\x12\x14\n\x10PROCESS_NAME_EYE\x10\x02\x12\x19\n\x15PROCESS_NAME_POSTPROC\x10\x03\x12\x14\n\x10PROCESS_NAME_ARM\x10\x04\x12\x15\n\x11PROCESS_NAME_GATE\x10\x05\x12\x16\n\x12PROCESS_NAME_GUARD\x10\x06\x12\x16\n\x12PROCESS_NAME_ALERT\x10\x07\x12\x17\n\x13PROCESS_NAME_TRITON\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15wardarm/v1/hold.proto\x12\nwardarm.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n\x04Hold\x12&\n\x06reason\x18\x01 \x01(\x0e\x32\x16.wardarm.v1.HoldReason\x12\r\n\x05token\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x07process\x18\x04 \x01(\x0e\x32\x17.wardarm.v1.ProcessName\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x0f\n\x07text_zh\x18\x06 \x01(\t\x12\x0f\n\x07text_en\x18\x07 \x01(\t\x12 \n\x18motion_confirmed_stopped\x18\x08 \x01(\x08\x12\x11\n\tclearable\x18\t \x01(\x08\x12\x0f\n\x07latched\x18\n \x01(\x08\"\x82\x01\n\x08\x41ttended\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\tremaining\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration*\xe2\x03\n\nHoldReason\x12\x1b\n\x17HOLD_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12HOLD_REASON_CLIENT\x10\x01\x12\x18\n\x14HOLD_REASON_INTRUDER\x10\x02\x12\x1a\n\x16HOLD_REASON_LEASE_LOST\x10\x03\x12\x1b\n\x17HOLD_REASON_CAMERA_LOST\x10\x04\x12\x1c\n\x18HOLD_REASON_CAMERA_MOVED\x10\x05\x12 \n\x1cHOLD_REASON_ROOM_CAMERA_LOST\x10\x06\x12\x1c\n\x18HOLD_REASON_VIEW_CHANGED\x10\x07\x12\x1f\n\x1bHOLD_REASON_INFERENCE_STALE\x10\x08\x12\x1c\n\x18HOLD_REASON_PLAN_REFUSED\x10\t\x12\x19\n\x15HOLD_REASON_GRIP_LOST\x10\n\x12\x15\n\x11HOLD_REASON_ROBOT\x10\x0b\x12\x17\n\x13HOLD_REASON_THERMAL\x10\x0c\x12\x1a\n\x16HOLD_REASON_GATE_FAULT\x10\r\x12\x18\n\x14HOLD_REASON_WATCHDOG\x10\x0e\x12\x18\n\x14HOLD_REASON_STARTING\x10\x0f\x12\x14\n\x10HOLD_REASON_STOP\x10\x10*\xe8\x01\n\x0bProcessName\x12\x1c\n\x18PROCESS_NAME_UNSPECIFIED\x10\x00\x12\x14\n\x10PROCESS_NAME_API\x10\x01\x12\x14\n\x10PROCESS_NAME_EYE\x10\x02\x12\x19\n\x15PROCESS_NAME_POSTPROC\x10\x03\x12\x14\n\x10PROCESS_NAME_ARM\x10\x04\x12\x15\n\x11PROCESS_NAME_GATE\x10\x05\x12\x16\n\x12PROCESS_NAME_GUARD\x10\x06\x12\x16\n\x12PROCESS_NAME_ALERT\x10\x07\x12\x17\n\x13PROCESS_NAME_TRITON\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'wardarm.v1.hold_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HOLDREASON']._serialized_start=340
-  _globals['_HOLDREASON']._serialized_end=822
-  _globals['_PROCESSNAME']._serialized_start=825
-  _globals['_PROCESSNAME']._serialized_end=1057
-  _globals['_HOLD']._serialized_start=71
-  _globals['_HOLD']._serialized_end=337
+  _globals['_HOLDREASON']._serialized_start=505
+  _globals['_HOLDREASON']._serialized_end=987
+  _globals['_PROCESSNAME']._serialized_start=990
+  _globals['_PROCESSNAME']._serialized_end=1222
+  _globals['_HOLD']._serialized_start=103
+  _globals['_HOLD']._serialized_end=369
+  _globals['_ATTENDED']._serialized_start=372
+  _globals['_ATTENDED']._serialized_end=502
 # @@protoc_insertion_point(module_scope)

@@ -28,17 +28,17 @@ from wardarm.v1 import hold_pb2 as wardarm_dot_v1_dot_hold__pb2
 from wardarm.v1 import task_pb2 as wardarm_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16wardarm/v1/state.proto\x12\nwardarm.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15wardarm/v1/hold.proto\x1a\x15wardarm/v1/task.proto\"\xd3\x02\n\x03\x41rm\x12#\n\x05state\x18\x01 \x01(\x0e\x32\x14.wardarm.v1.ArmState\x12&\n\x03\x61ge\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05stale\x18\x03 \x01(\x08\x12\x0f\n\x07\x61t_rest\x18\x04 \x01(\x08\x12\r\n\x05q_rad\x18\x05 \x03(\x01\x12\x10\n\x08tcp_pose\x18\x06 \x03(\x01\x12\x15\n\rpath_fraction\x18\x07 \x01(\x02\x12\x14\n\x0cgrip_opening\x18\x08 \x01(\x02\x12$\n\x07holding\x18\t \x01(\x0e\x32\x13.wardarm.v1.Holding\x12\x15\n\rspeed_scaling\x18\n \x01(\x01\x12\x12\n\nrobot_mode\x18\x0b \x01(\r\x12\x13\n\x0bsafety_mode\x18\x0c \x01(\r\x12\x14\n\x0crobot_serial\x18\r \x01(\t\x12\x15\n\rrobot_version\x18\x0e \x01(\t\"\xae\x01\n\x04Word\x12(\n\x07process\x18\x01 \x01(\x0e\x32\x17.wardarm.v1.ProcessName\x12\n\n\x02ok\x18\x02 \x01(\x08\x12&\n\x03\x61ge\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x06reason\x18\x04 \x01(\x0e\x32\x16.wardarm.v1.HoldReason\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x10\n\x08required\x18\x06 \x01(\x08\"T\n\x06Permit\x12\x11\n\tsignal_on\x18\x01 \x01(\x08\x12(\n\x07missing\x18\x02 \x03(\x0e\x32\x17.wardarm.v1.ProcessName\x12\r\n\x05stale\x18\x03 \x01(\x08\"K\n\x0bLeaseHolder\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x9c\x01\n\x06Timing\x12\x11\n\tcamera_ms\x18\x01 \x01(\x02\x12\x10\n\x08queue_ms\x18\x02 \x01(\x02\x12\x10\n\x08infer_ms\x18\x03 \x01(\x02\x12\x13\n\x0bvalidate_ms\x18\x04 \x01(\x02\x12\x12\n\ncamera_fps\x18\x05 \x01(\x02\x12\x0f\n\x07\x64\x65lay_s\x18\x06 \x01(\x02\x12\x10\n\x08\x63heck_ms\x18\x07 \x01(\x02\x12\x0f\n\x07load_ms\x18\x08 \x01(\x02\"\xdb\x02\n\x05State\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x03\x61rm\x18\x03 \x01(\x0b\x32\x0f.wardarm.v1.Arm\x12\x1f\n\x05holds\x18\x04 \x03(\x0b\x32\x10.wardarm.v1.Hold\x12\x1f\n\x05words\x18\x05 \x03(\x0b\x32\x10.wardarm.v1.Word\x12\"\n\x06permit\x18\x06 \x01(\x0b\x32\x12.wardarm.v1.Permit\x12\x1e\n\x04task\x18\x07 \x01(\x0b\x32\x10.wardarm.v1.Task\x12&\n\x05lease\x18\x08 \x01(\x0b\x32\x17.wardarm.v1.LeaseHolder\x12\"\n\x06timing\x18\t \x01(\x0b\x32\x12.wardarm.v1.Timing\x12\x0f\n\x07stopped\x18\n \x01(\x08\x12\x15\n\rguard_enabled\x18\x0b \x01(\x08\"\x11\n\x0fGetStateRequest\"4\n\x10GetStateResponse\x12 \n\x05state\x18\x01 \x01(\x0b\x32\x11.wardarm.v1.State\">\n\x11WatchStateRequest\x12)\n\x06period\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"6\n\x12WatchStateResponse\x12 \n\x05state\x18\x01 \x01(\x0b\x32\x11.wardarm.v1.State\"\x16\n\x14GetServerInfoRequest\"3\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\"Q\n\x06Limits\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0f\n\x07tcp_m_s\x18\x02 \x01(\x01\x12\x10\n\x08tcp_m_s2\x18\x03 \x01(\x01\x12\x13\n\x0bjoint_deg_s\x18\x04 \x01(\x01\"\xb4\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tsimulated\x18\x02 \x01(\x08\x12 \n\x05model\x18\x03 \x01(\x0b\x32\x11.wardarm.v1.Model\x12\"\n\x06limits\x18\x04 \x01(\x0b\x32\x12.wardarm.v1.Limits\x12\x15\n\rguard_enabled\x18\x05 \x01(\x08\x12\x35\n\x12lease_time_to_live\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07objects\x18\x07 \x03(\t\x12\x0e\n\x06\x63olors\x18\x08 \x03(\t\x12\x15\n\runimplemented\x18\t \x03(\t\x12+\n\x07started\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x8a\x02\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41RM_STATE_CONNECTED\x10\x01\x12\x13\n\x0f\x41RM_STATE_READY\x10\x02\x12\x14\n\x10\x41RM_STATE_LOADED\x10\x03\x12\x15\n\x11\x41RM_STATE_RUNNING\x10\x04\x12\x17\n\x13\x41RM_STATE_RAMP_DOWN\x10\x05\x12\x12\n\x0e\x41RM_STATE_HELD\x10\x06\x12\x17\n\x13\x41RM_STATE_SAFEGUARD\x10\x07\x12\x18\n\x14\x41RM_STATE_PROTECTIVE\x10\x08\x12\x13\n\x0f\x41RM_STATE_ESTOP\x10\t\x12\x13\n\x0f\x41RM_STATE_FAULT\x10\n*K\n\x07Holding\x12\x17\n\x13HOLDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fHOLDING_NOTHING\x10\x01\x12\x12\n\x0eHOLDING_OBJECT\x10\x02\x32\xfa\x01\n\x0cStateService\x12\x45\n\x08GetState\x12\x1b.wardarm.v1.GetStateRequest\x1a\x1c.wardarm.v1.GetStateResponse\x12M\n\nWatchState\x12\x1d.wardarm.v1.WatchStateRequest\x1a\x1e.wardarm.v1.WatchStateResponse0\x01\x12T\n\rGetServerInfo\x12 .wardarm.v1.GetServerInfoRequest\x1a!.wardarm.v1.GetServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16wardarm/v1/state.proto\x12\nwardarm.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15wardarm/v1/hold.proto\x1a\x15wardarm/v1/task.proto\"\xd3\x02\n\x03\x41rm\x12#\n\x05state\x18\x01 \x01(\x0e\x32\x14.wardarm.v1.ArmState\x12&\n\x03\x61ge\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05stale\x18\x03 \x01(\x08\x12\x0f\n\x07\x61t_rest\x18\x04 \x01(\x08\x12\r\n\x05q_rad\x18\x05 \x03(\x01\x12\x10\n\x08tcp_pose\x18\x06 \x03(\x01\x12\x15\n\rpath_fraction\x18\x07 \x01(\x02\x12\x14\n\x0cgrip_opening\x18\x08 \x01(\x02\x12$\n\x07holding\x18\t \x01(\x0e\x32\x13.wardarm.v1.Holding\x12\x15\n\rspeed_scaling\x18\n \x01(\x01\x12\x12\n\nrobot_mode\x18\x0b \x01(\r\x12\x13\n\x0bsafety_mode\x18\x0c \x01(\r\x12\x14\n\x0crobot_serial\x18\r \x01(\t\x12\x15\n\rrobot_version\x18\x0e \x01(\t\"\xae\x01\n\x04Word\x12(\n\x07process\x18\x01 \x01(\x0e\x32\x17.wardarm.v1.ProcessName\x12\n\n\x02ok\x18\x02 \x01(\x08\x12&\n\x03\x61ge\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x06reason\x18\x04 \x01(\x0e\x32\x16.wardarm.v1.HoldReason\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x10\n\x08required\x18\x06 \x01(\x08\"T\n\x06Permit\x12\x11\n\tsignal_on\x18\x01 \x01(\x08\x12(\n\x07missing\x18\x02 \x03(\x0e\x32\x17.wardarm.v1.ProcessName\x12\r\n\x05stale\x18\x03 \x01(\x08\"K\n\x0bLeaseHolder\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x9c\x01\n\x06Timing\x12\x11\n\tcamera_ms\x18\x01 \x01(\x02\x12\x10\n\x08queue_ms\x18\x02 \x01(\x02\x12\x10\n\x08infer_ms\x18\x03 \x01(\x02\x12\x13\n\x0bvalidate_ms\x18\x04 \x01(\x02\x12\x12\n\ncamera_fps\x18\x05 \x01(\x02\x12\x0f\n\x07\x64\x65lay_s\x18\x06 \x01(\x02\x12\x10\n\x08\x63heck_ms\x18\x07 \x01(\x02\x12\x0f\n\x07load_ms\x18\x08 \x01(\x02\"\xa5\x03\n\x05State\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x03\x61rm\x18\x03 \x01(\x0b\x32\x0f.wardarm.v1.Arm\x12\x1f\n\x05holds\x18\x04 \x03(\x0b\x32\x10.wardarm.v1.Hold\x12\x1f\n\x05words\x18\x05 \x03(\x0b\x32\x10.wardarm.v1.Word\x12\"\n\x06permit\x18\x06 \x01(\x0b\x32\x12.wardarm.v1.Permit\x12\x1e\n\x04task\x18\x07 \x01(\x0b\x32\x10.wardarm.v1.Task\x12&\n\x05lease\x18\x08 \x01(\x0b\x32\x17.wardarm.v1.LeaseHolder\x12\"\n\x06timing\x18\t \x01(\x0b\x32\x12.wardarm.v1.Timing\x12\x0f\n\x07stopped\x18\n \x01(\x08\x12\x15\n\rguard_enabled\x18\x0b \x01(\x08\x12&\n\x08\x61ttended\x18\x0c \x01(\x0b\x32\x14.wardarm.v1.Attended\x12 \n\x05\x61lert\x18\r \x01(\x0b\x32\x11.wardarm.v1.Alert\"o\n\x05\x41lert\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x0f\n\x07running\x18\x02 \x01(\x08\x12\x0c\n\x04said\x18\x03 \x01(\r\x12\x0e\n\x06played\x18\x04 \x01(\r\x12\x10\n\x08\x66\x61ilures\x18\x05 \x01(\r\x12\x14\n\x0clast_failure\x18\x06 \x01(\t\"\x11\n\x0fGetStateRequest\"4\n\x10GetStateResponse\x12 \n\x05state\x18\x01 \x01(\x0b\x32\x11.wardarm.v1.State\">\n\x11WatchStateRequest\x12)\n\x06period\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"6\n\x12WatchStateResponse\x12 \n\x05state\x18\x01 \x01(\x0b\x32\x11.wardarm.v1.State\"\x16\n\x14GetServerInfoRequest\"3\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\"Q\n\x06Limits\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0f\n\x07tcp_m_s\x18\x02 \x01(\x01\x12\x10\n\x08tcp_m_s2\x18\x03 \x01(\x01\x12\x13\n\x0bjoint_deg_s\x18\x04 \x01(\x01\"\xb4\x02\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x11\n\tsimulated\x18\x02 \x01(\x08\x12 \n\x05model\x18\x03 \x01(\x0b\x32\x11.wardarm.v1.Model\x12\"\n\x06limits\x18\x04 \x01(\x0b\x32\x12.wardarm.v1.Limits\x12\x15\n\rguard_enabled\x18\x05 \x01(\x08\x12\x35\n\x12lease_time_to_live\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07objects\x18\x07 \x03(\t\x12\x0e\n\x06\x63olors\x18\x08 \x03(\t\x12\x15\n\runimplemented\x18\t \x03(\t\x12+\n\x07started\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x8a\x02\n\x08\x41rmState\x12\x19\n\x15\x41RM_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41RM_STATE_CONNECTED\x10\x01\x12\x13\n\x0f\x41RM_STATE_READY\x10\x02\x12\x14\n\x10\x41RM_STATE_LOADED\x10\x03\x12\x15\n\x11\x41RM_STATE_RUNNING\x10\x04\x12\x17\n\x13\x41RM_STATE_RAMP_DOWN\x10\x05\x12\x12\n\x0e\x41RM_STATE_HELD\x10\x06\x12\x17\n\x13\x41RM_STATE_SAFEGUARD\x10\x07\x12\x18\n\x14\x41RM_STATE_PROTECTIVE\x10\x08\x12\x13\n\x0f\x41RM_STATE_ESTOP\x10\t\x12\x13\n\x0f\x41RM_STATE_FAULT\x10\n*K\n\x07Holding\x12\x17\n\x13HOLDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fHOLDING_NOTHING\x10\x01\x12\x12\n\x0eHOLDING_OBJECT\x10\x02\x32\xfa\x01\n\x0cStateService\x12\x45\n\x08GetState\x12\x1b.wardarm.v1.GetStateRequest\x1a\x1c.wardarm.v1.GetStateResponse\x12M\n\nWatchState\x12\x1d.wardarm.v1.WatchStateRequest\x1a\x1e.wardarm.v1.WatchStateResponse0\x01\x12T\n\rGetServerInfo\x12 .wardarm.v1.GetServerInfoRequest\x1a!.wardarm.v1.GetServerInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'wardarm.v1.state_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ARMSTATE']._serialized_start=2005
-  _globals['_ARMSTATE']._serialized_end=2271
-  _globals['_HOLDING']._serialized_start=2273
-  _globals['_HOLDING']._serialized_end=2348
+  _globals['_ARMSTATE']._serialized_start=2192
+  _globals['_ARMSTATE']._serialized_end=2458
+  _globals['_HOLDING']._serialized_start=2460
+  _globals['_HOLDING']._serialized_end=2535
   _globals['_ARM']._serialized_start=150
   _globals['_ARM']._serialized_end=489
   _globals['_WORD']._serialized_start=492
@@ -50,23 +50,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TIMING']._serialized_start=832
   _globals['_TIMING']._serialized_end=988
   _globals['_STATE']._serialized_start=991
-  _globals['_STATE']._serialized_end=1338
-  _globals['_GETSTATEREQUEST']._serialized_start=1340
-  _globals['_GETSTATEREQUEST']._serialized_end=1357
-  _globals['_GETSTATERESPONSE']._serialized_start=1359
-  _globals['_GETSTATERESPONSE']._serialized_end=1411
-  _globals['_WATCHSTATEREQUEST']._serialized_start=1413
-  _globals['_WATCHSTATEREQUEST']._serialized_end=1475
-  _globals['_WATCHSTATERESPONSE']._serialized_start=1477
-  _globals['_WATCHSTATERESPONSE']._serialized_end=1531
-  _globals['_GETSERVERINFOREQUEST']._serialized_start=1533
-  _globals['_GETSERVERINFOREQUEST']._serialized_end=1555
-  _globals['_MODEL']._serialized_start=1557
-  _globals['_MODEL']._serialized_end=1608
-  _globals['_LIMITS']._serialized_start=1610
-  _globals['_LIMITS']._serialized_end=1691
-  _globals['_GETSERVERINFORESPONSE']._serialized_start=1694
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=2002
-  _globals['_STATESERVICE']._serialized_start=2351
-  _globals['_STATESERVICE']._serialized_end=2601
+  _globals['_STATE']._serialized_end=1412
+  _globals['_ALERT']._serialized_start=1414
+  _globals['_ALERT']._serialized_end=1525
+  _globals['_GETSTATEREQUEST']._serialized_start=1527
+  _globals['_GETSTATEREQUEST']._serialized_end=1544
+  _globals['_GETSTATERESPONSE']._serialized_start=1546
+  _globals['_GETSTATERESPONSE']._serialized_end=1598
+  _globals['_WATCHSTATEREQUEST']._serialized_start=1600
+  _globals['_WATCHSTATEREQUEST']._serialized_end=1662
+  _globals['_WATCHSTATERESPONSE']._serialized_start=1664
+  _globals['_WATCHSTATERESPONSE']._serialized_end=1718
+  _globals['_GETSERVERINFOREQUEST']._serialized_start=1720
+  _globals['_GETSERVERINFOREQUEST']._serialized_end=1742
+  _globals['_MODEL']._serialized_start=1744
+  _globals['_MODEL']._serialized_end=1795
+  _globals['_LIMITS']._serialized_start=1797
+  _globals['_LIMITS']._serialized_end=1878
+  _globals['_GETSERVERINFORESPONSE']._serialized_start=1881
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=2189
+  _globals['_STATESERVICE']._serialized_start=2538
+  _globals['_STATESERVICE']._serialized_end=2788
 # @@protoc_insertion_point(module_scope)

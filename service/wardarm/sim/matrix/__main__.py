@@ -36,15 +36,18 @@ def unproved(row: dict[str, Any]) -> bool:
 
 def run(
     out: Path, minutes: float, most: int, phases: tuple[str, ...], targets: tuple[str, ...] = (), repeats: int = 30,
-    again: bool = False,
+    again: bool = False, actions: tuple[str, ...] = (),
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Carry on where `out`/matrix.jsonl ends, until `minutes` or `most` cells. `again`: what failed or was not judged, once more."""
+    """Carry on where `out`/matrix.jsonl ends, until `minutes` or `most` cells. `again`: what failed or was not judged, once more.
+
+    `phases`, `targets`, `actions`: only these (no targets, no actions: all).
+    """
     out.mkdir(parents=True, exist_ok=True)
     file = out / "matrix.jsonl"
     done = rows(file)
     cells = [
         c for c in plan(phases, repeats, 1)
-        if (c.key not in done or (again and unproved(done[c.key]))) and (not targets or c.target in targets)
+        if (c.key not in done or (again and unproved(done[c.key]))) and (not targets or c.target in targets) and (not actions or c.action in actions)
     ]  # fmt: skip
     end, bed, lost, carrying = time.monotonic() + minutes * 60, None, 0, False
     missed: Counter[str] = Counter()
@@ -91,7 +94,7 @@ def run(
 
 
 def _hands(bed: Bed, cell: Cell, carrying: bool) -> bool:
-    if cell.phase == "carrying" and not (carrying and bed.held()):
+    if cell.phase == "carrying" and not (carrying and bed.carries()):
         bed.take_cup()
         return True
     if cell.phase != "carrying" and carrying:
@@ -135,10 +138,21 @@ def main() -> int:
     parser.add_argument("--cells", type=int, default=100_000)
     parser.add_argument("--phase", action="append", choices=PHASES, help="only this phase (may be repeated)")
     parser.add_argument("--target", action="append", help="only this process or device (may be repeated)")
+    parser.add_argument(
+        "--action", action="append", choices=("kill", "stop", "lie", "slow"), help="only this (may be repeated)"
+    )
     parser.add_argument("--again", action="store_true", help="try once more what failed or was not judged")
     a = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # the system under test ends with it
-    done = run(a.out, a.minutes, a.cells, tuple(a.phase or PHASES), tuple(a.target or ()), again=a.again)
+    done = run(
+        a.out,
+        a.minutes,
+        a.cells,
+        tuple(a.phase or PHASES),
+        tuple(a.target or ()),
+        again=a.again,
+        actions=tuple(a.action or ()),
+    )
     return 1 if any(r["verdict"] for r in done) else 0
 
 

@@ -80,6 +80,11 @@ class Bed:
         assert self.cup is not None
         return any(p["name"] == self.cup.name and p["held"] for p in self.sim("report")["pieces"])
 
+    def carries(self) -> bool:
+        """The cup is between the fingers, and the arm knows it: after a restart of arm it does not."""
+        state = self.state()
+        return self.held() and state is not None and state.arm.holding == state_pb2.HOLDING_OBJECT
+
     # --- processes
 
     def pids(self, name: str) -> list[int]:
@@ -183,9 +188,14 @@ class Bed:
         """Fetch until the cup is lifted, then hold it there: what follows carries it."""
         self.end_task()
         self.settle()
+        self.give_cup()
         self.sim("load_scene", scene=self.scene.to_json())
-        self.fetch()
         end = time.monotonic() + 150
+        while (state := self.state()) is None or state.arm.holding != state_pb2.HOLDING_NOTHING:
+            if time.monotonic() > end - 140:
+                raise BedLost("the fingers do not say that they are empty")
+            time.sleep(0.1)
+        self.fetch()
         assert self.cup is not None
         while time.monotonic() < end:
             piece = next(p for p in self.sim("report")["pieces"] if p["name"] == self.cup.name)
@@ -199,11 +209,16 @@ class Bed:
         raise BedLost("the cup was not taken in 150 s")
 
     def give_cup(self) -> None:
-        """Put down what is held, by whatever works."""
-        with contextlib.suppress(Refused, ControlError, BedLost):
-            self.client.create_task(self.owned(), movement=task_pb2.MOVEMENT_SET_DOWN_HERE)
-            time.sleep(1)
-            self.settle(30)
+        """Put down what is held; where that is refused (its height is not known any more), open the fingers."""
+        for movement in (task_pb2.MOVEMENT_SET_DOWN_HERE, task_pb2.MOVEMENT_RELEASE):
+            if not self.held():
+                return
+            with contextlib.suppress(Refused, ControlError, BedLost):
+                self.task_id = self.client.create_task(self.owned(), movement=movement).task_id
+                end = time.monotonic() + 20
+                while self.busy() and time.monotonic() < end:
+                    time.sleep(0.1)
+                self.settle(30)
 
 
 def _command(pid: int) -> bytes:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 KILLED_S, FROZEN_S, REMOTE_S = 0.45, 0.55, 1.10
 """To rest on the controller's clock: killed, frozen, and what only feeds the plan (eye, postproc, Triton)."""
+GRIPPER_SILENT_S, FEED_SILENT_S = 1.1, 0.6
+"""A silent gripper counts as lost after 1 s, a feed after two word deadlines (0.4 s), Triton after 0.45 s, asked 10 times a second."""
 
 PROCESSES = ("gate", "deadman", "arm", "guard", "api", "eye", "postproc", "triton", "alert", "views")
 DEVICES = (
@@ -88,6 +91,18 @@ class Cell:
         return KILLED_S if self.target in ("pause", "stop") else None
 
     @property
+    def shows_s(self) -> float:
+        """How long the fault may go unseen: a movement that ends within that time needs no hold."""
+        if self.target == "gripper":
+            return GRIPPER_SILENT_S
+        return FEED_SILENT_S if self.target in _FEEDS and self.action != "kill" else 0.0
+
+    @property
+    def at_once(self) -> bool:
+        """Nothing may move from the first rest on, whether a hold is said by then or later (a restarted arm or api)."""
+        return self.deadline_s is not None and self.target not in _FEEDS
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Acceptable reasons of the hold that must come; empty if none must."""
         if self.target in _BYSTANDERS or self.action in ("slow", "lie"):
@@ -99,6 +114,11 @@ class Cell:
         if self.phase == "before_arming" and self.target == "lease":
             return ()  # returned with nothing under way: nobody's arm is left alone
         return _REASONS[self.target]
+
+
+def ended_first(cell: Cell, row: dict[str, Any]) -> bool:
+    """The movement was over before the fault could show: nothing had to be held."""
+    return not row["holds"] and row["stop_s"] is not None and row["stop_s"] < cell.shows_s
 
 
 def plan(phases: tuple[str, ...], repeats: int, seed: int) -> Iterator[Cell]:

@@ -73,6 +73,14 @@ def _rest(t: NDArray[Any], busy: NDArray[Any], at: int) -> int | None:
     return None
 
 
+def quiet_from(samples: NDArray[Any], since_s: float) -> float:
+    """Controller time of the first rest at or after `since_s`; the record's end if there is none."""
+    t = samples["timestamp"]
+    busy = np.abs(samples["target_qd"]).max(1) > REST_RAD_S
+    rest = _rest(t, busy, int(np.searchsorted(t, since_s)))
+    return float(t[-1] if rest is None else t[rest])
+
+
 def moved_mm(samples: NDArray[Any], arm: Arm) -> float:
     """The largest distance of the TCP from where the record begins."""
     if len(samples) < 2:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from wardarm.sim.matrix.cells import FROZEN_S, KILLED_S, NOT_BUILT, PHASES, REMOTE_S, ROBOT_STOPS, Cell
+from wardarm.sim.matrix.cells import FROZEN_S, KILLED_S, NOT_BUILT, PHASES, REMOTE_S, ROBOT_STOPS, Cell, ended_first
 
 _STYLE = (
     "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}"
@@ -30,7 +30,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     for r in judged(rows):
         cell = Cell(r["target"], r["action"], r["phase"], 0, r["motion"])
         reasons = [h["reason"] for h in r["holds"]]
-        if cell.reasons:
+        if cell.reasons and not ended_first(cell, r):
             asked += 1
             right += bool(reasons) and reasons[0] in cell.reasons
         if cell.deadline_s is not None and r["speed_mm_s"] > 50 and r["stop_s"] is not None:

@@ -7,11 +7,13 @@ import random
 import time
 from typing import Any
 
+from numpy.typing import NDArray
+
 from wardarm.client import Refused
 from wardarm.sim.control import ControlError
 from wardarm.sim.matrix import faults, figures
 from wardarm.sim.matrix.bed import Bed, BedLost
-from wardarm.sim.matrix.cells import ROBOT_STOPS, Cell
+from wardarm.sim.matrix.cells import ROBOT_STOPS, Cell, ended_first
 from wardarm.sim.matrix.witness import moving
 from wardarm.v1 import hold_pb2
 
@@ -56,8 +58,8 @@ def run(bed: Bed, cell: Cell, rng: random.Random) -> dict[str, Any]:
     rows = bed.witness.since(fault_s - 0.6)
     rows = rows[rows["timestamp"] <= until_s]
     f = figures.stop(rows, fault_s, bed.config.arm, bed.config.limits)
-    if f.rest_s is not None and cell.phase not in ("before_arming", "resuming"):
-        quiet_from_s = fault_s + f.rest_s
+    if cell.phase not in ("before_arming", "resuming"):
+        quiet_from_s = _quiet_from(cell, rows, fault_s, f, said)
     # what moved between rest and the word that ends the hold
     moved_mm = figures.moved_mm(rows[rows["timestamp"] >= quiet_from_s], bed.config.arm) if said else 0.0
     row: dict[str, Any] = {
@@ -73,13 +75,24 @@ def run(bed: Bed, cell: Cell, rng: random.Random) -> dict[str, Any]:
     return row
 
 
+def _quiet_from(
+    cell: Cell, rows: NDArray[Any], fault_s: float, f: figures.Stop, said: list[dict[str, Any]]
+) -> float:  # fmt: skip
+    """From when on nothing may move any more. A movement that had ended by itself may be followed by another one until
+    the hold is there; after that, no more."""
+    if cell.at_once and f.rest_s is not None:
+        return fault_s + f.rest_s
+    since = [h["since_s"] for h in said if h.get("since_s") is not None]
+    return figures.quiet_from(rows, max(fault_s, min(since, default=fault_s)))
+
+
 def verdict(cell: Cell, row: dict[str, Any]) -> list[str]:
     """What was not as promised; empty if all was."""
     wrong = []
     reasons = [h["reason"] for h in row["holds"]]
-    if cell.reasons and not reasons:
+    if cell.reasons and not reasons and not ended_first(cell, row):
         wrong.append("no hold")
-    elif cell.reasons and reasons[0] not in cell.reasons:
+    elif cell.reasons and reasons and reasons[0] not in cell.reasons:
         wrong.append(f"reason {reasons[0]}")
     if (cell.reasons or reasons) and cell.deadline_s is not None and row["speed_mm_s"] > 50:
         if row["stop_s"] is None:
@@ -238,7 +251,7 @@ def _wait_rest(bed: Bed, cell: Cell) -> float | None:
     return None
 
 
-def _said(bed: Bed, cell: Cell, seconds: float = 2.5, taken_back: bool = False) -> list[dict[str, str]]:
+def _said(bed: Bed, cell: Cell, seconds: float = 2.5, taken_back: bool = False) -> list[dict[str, Any]]:
     """The holds as a client is told, oldest first: for a process that has to come back first, until it does.
 
     `taken_back`: the fault is over, so a frozen process can speak again.
@@ -262,12 +275,19 @@ def _said(bed: Bed, cell: Cell, seconds: float = 2.5, taken_back: bool = False) 
                     "reason": hold_pb2.HoldReason.Name(h.reason).removeprefix("HOLD_REASON_"),
                     "by": hold_pb2.ProcessName.Name(h.process).removeprefix("PROCESS_NAME_").lower(),
                     "detail": h.detail,
+                    "since_s": _since_s(bed, h),
                 }
                 for h in state.holds
             ]
         if time.monotonic() > end:
             return []
         time.sleep(0.03)
+
+
+def _since_s(bed: Bed, hold: Any) -> float | None:
+    """Controller time at which it was latched."""
+    ago_ns = time.time_ns() - hold.since.ToNanoseconds()
+    return bed.witness.at(time.monotonic_ns() - ago_ns) if hold.HasField("since") else None
 
 
 def _only_pause(state: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import threading
 import time
@@ -71,6 +72,13 @@ class Witness:
         rows = np.frombuffer(b"".join(raw[max(at, 0) :]), SAMPLE)
         rows = rows[rows["timestamp"] >= controller_s]
         return rows.astype(np.dtype([(n, SAMPLE[n].newbyteorder("=")) for n in SAMPLE.names or ()]))
+
+    def at(self, monotonic_ns: int) -> float | None:
+        """Controller time of the newest sample that had arrived by then; None if there is none."""
+        with self._lock:
+            number = bisect.bisect_right(self._arrived, monotonic_ns)
+            raw = self._raw[number - 1] if number else None
+        return None if raw is None else float(np.frombuffer(raw, SAMPLE)["timestamp"][0])
 
     def speed_m_s(self) -> float:
         """TCP speed of the target over the last 20 ms of controller time."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from wardarm.sim.gripper import FreeFingers, GripperPort
 from wardarm.sim.plant import KinematicPlant
 from wardarm.sim.ur_controller.controller import ELBOW_UP, Controller
+from wardarm.sim.ur_controller.external_control import PORT
 from wardarm.sim.ur_controller.faults import INJECTIONS
 from wardarm.sim.ur_controller.kinematics import DhParameters
 from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode
@@ -57,6 +58,13 @@ def _address(text: str) -> str:
     return text
 
 
+def _host(text: str) -> tuple[str, int]:
+    host, _, port = text.partition(":")
+    if not host or not (port or "1").isdecimal() or not 0 < int(port or PORT) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r}: HOST or HOST:PORT, as in 127.0.0.1:50002")
+    return host, int(port or PORT)
+
+
 def _injection(text: str) -> str:
     words = shlex.split(text)
     if words[:1] == ["at"]:
@@ -85,6 +93,13 @@ def parser() -> argparse.ArgumentParser:
     add("--version", type=_version, default=[5, 21, 0, 0], metavar="5.x", help="PolyScope version, 5.11 to 5.21 (5.21)")
     add("--calibration", type=Path, metavar="FILE", help="a robot's calibration.conf: kinematics as that robot's")
     add("--programs", type=Path, metavar="DIR", help="what the dashboard can `load`: NAME.urp means DIR/NAME.script")
+    add(
+        "--external-control",
+        type=_host,
+        metavar="HOST[:PORT]",
+        help="the External Control URCap is installed: `load external_control.urp` and `play` ask this driver for the"
+        " program (port 50002)",
+    )
     add("--q", type=_numbers(6), default=list(ELBOW_UP), metavar="Q0,..,Q5", help="joint positions at the start, rad")
     add(
         "--tcp", type=_numbers(6), default=list(TCP_2F85), metavar="X,..,RZ", help="installation: flange to TCP, m, rad"
@@ -119,7 +134,7 @@ def _controller(args: argparse.Namespace, plant: KinematicPlant) -> Controller:
         dh = dh.calibrated(args.calibration)
     c = Controller(plant, dh, args.tcp, args.version, q=args.q, seed=args.seed, compile_inline=args.lock_step)
     c.set_installation(args.tcp, args.payload, args.payload_cog)
-    c.programs = args.programs
+    c.programs, c.external_control = args.programs, args.external_control
     c.remote = not args.local
     if args.calibration is not None:  # the real one's checksum is not published: ours says which numbers
         rows = zip(dh.theta, dh.a, dh.d, dh.alpha, strict=True)

@@ -11,11 +11,13 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wardarm.sim.plant import Plant
+from wardarm.sim.ur_controller import external_control
 from wardarm.sim.ur_controller.functions import FunctionTable
 from wardarm.sim.ur_controller.interpreter import Interpreter
 from wardarm.sim.ur_controller.kinematics import DhParameters, Frame, Kinematics, from_pose, product, to_pose
@@ -28,6 +30,8 @@ from wardarm.sim.ur_controller.safety import (
     BRAKE_CATEGORY_0,
     BRAKE_CATEGORY_1,
     BRAKE_CATEGORY_2,
+    OFF_ITS_PATH,
+    TARGET_JUMPS,
     Safety,
     SafetyLimits,
 )
@@ -93,7 +97,10 @@ class Controller:
         self.programs: Path | None = None
         """Folder of the programs that the dashboard can load; `loaded` names the one that is."""
         self.loaded = ""
+        self.external_control: tuple[str, int] | None = None
+        """Host and port that the External Control URCap asks for its program."""
         self._loaded_source = ""
+        self._arriving: Future[str] | None = None
         self._installation = (list(self.tcp_offset), 0.0, [0.0] * 3)
         self.deviation_warning = math.inf
         self.past_q: deque[Sequence[float]] = deque(maxlen=1000)
@@ -187,6 +194,8 @@ class Controller:
         self.safety.update(now_s)
         if self.slider_now != self.slider:
             self.slider_now += max(-SLIDER_STEP, min(SLIDER_STEP, self.slider - self.slider_now))
+        if self._arriving is not None and self._arriving.done():
+            self._arrived(self._arriving)
         self.slot.update(self._may_start)
         if self.slot.run():
             self._program_over()
@@ -238,7 +247,7 @@ class Controller:
         for joint, speed in enumerate(self.servo.qd):
             if abs(speed) > limits.joint_rad_s:
                 text = f"joint {joint} at {math.degrees(speed):.0f} deg/s, limit {math.degrees(limits.joint_rad_s):.0f}"
-                self.safety.protective_stop(self.time_s, text)
+                self.safety.protective_stop(self.time_s, text, TARGET_JUMPS)
                 return
         frame = self.target_tcp_frame
         here, before = (frame[9], frame[10], frame[11]), self._tool_at
@@ -261,7 +270,7 @@ class Controller:
             off = max(off, abs(target - actual))
         if off > limits.deviation_rad:
             text = f"a joint is {math.degrees(off):.0f} deg from its target, limit {math.degrees(limits.deviation_rad):.0f}"
-            self.safety.protective_stop(self.time_s, text)
+            self.safety.protective_stop(self.time_s, text, OFF_ITS_PATH)
             return False
         if off > limits.deviation_rad * self.deviation_warning:
             self.note(f"position deviation: a joint is {math.degrees(off):.1f} deg from its target")
@@ -291,20 +300,33 @@ class Controller:
             return False
         if self.slot.resume():
             return True
-        if not self._loaded_source or self.slot.program is not None or self.safety.robot_mode is not RobotMode.RUNNING:
+        if not self.loaded or self.slot.program is not None or self.safety.robot_mode is not RobotMode.RUNNING:
             return False
-        self.slot.submit(self._loaded_source)
+        if self._loaded_source:
+            self.slot.submit(self._loaded_source)
+        elif self.external_control is not None:
+            self._arriving = external_control.fetch(*self.external_control)
         return True
+
+    def _arrived(self, program: Future[str]) -> None:
+        self._arriving = None
+        try:
+            self.slot.submit(program.result())
+        except OSError as e:
+            self.popup_open = True
+            self.note(f"popup External Control: {e}")
 
     def load(self, name: str) -> None:
         """A program of the folder `programs`: `NAME.urp` and `NAME` mean NAME.script. Raises OSError."""
-        if self.programs is None:
+        short = name.removeprefix("/ursim").removeprefix("/programs/")  # /programs on a robot, /ursim/programs in URSim
+        path = ((self.programs or Path()) / short).with_suffix(".script").resolve()
+        if self.programs is not None and path.is_relative_to(self.programs.resolve()) and path.exists():
+            self._loaded_source = path.read_text("utf-8", "replace")
+        elif self.external_control is not None and Path(short).stem == external_control.PROGRAM:
+            self._loaded_source = ""
+        else:
             raise FileNotFoundError(name)
-        path = (self.programs / name.removeprefix("/programs/")).with_suffix(".script").resolve()
-        if not path.is_relative_to(self.programs.resolve()):
-            raise FileNotFoundError(name)
-        self._loaded_source = path.read_text("utf-8", "replace")
-        self.loaded = name.removeprefix("/programs/")
+        self.loaded = short
         self.stop_program()
 
     def set_installation(self, tcp: Sequence[float], payload_kg: float, cog_m: Sequence[float]) -> None:

@@ -119,6 +119,7 @@ class Faults:
     def _reset(self) -> None:
         c, server = self.controller, self.server
         c.stop_program()
+        c.slot.last_error = ""
         c.safety.reset(c.time_s)
         c.remote, c.slider, c.popup_open, c.freedrive, c.loaded = True, 1.0, False, False, ""
         c.digital_in = c.digital_out = c.input_bits = c.output_bits = 0

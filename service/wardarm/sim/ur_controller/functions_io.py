@@ -68,9 +68,9 @@ class IoFunctions:
         self._c.output_bits = self._c.output_bits & ~bit | (bit if value else 0)
 
     def rtde_set_watchdog(self, variable_name: str, min_frequency: float, action: str = "pause") -> None:
-        if min_frequency <= 0 or action not in ("ignore", "pause", "stop"):
+        if min_frequency <= 0 or str(action).lower() not in ("ignore", "pause", "stop"):
             raise ScriptError(f"rtde_set_watchdog({variable_name}, {min_frequency}, {action!r}) is not possible")
-        self._c.watchdogs[variable_name] = (min_frequency, action)
+        self._c.watchdogs[variable_name] = (min_frequency, action.lower())
         self._c.written_s[variable_name] = self._c.time_s
 
     # --- digital and analog; bits 0-7 standard, 8-15 configurable, 16-17 tool
@@ -144,7 +144,7 @@ class IoFunctions:
     def set_tool_voltage(self, voltage: int) -> None:
         if voltage not in (0, 12, 24):
             raise ScriptError(f"set_tool_voltage: {voltage} V, expected 0, 12 or 24")
-        self._c.tool_voltage = voltage
+        self._c.tool_voltage = int(voltage)
 
     # --- flags and ports: memory that programs (and Modbus clients of a real controller) share
     def set_flag(self, n: int, b: bool) -> None:
@@ -181,10 +181,12 @@ class IoFunctions:
     def encoder_enable_pulse_decode(self, encoder_index: int, decoder_type: int, A: int, B: int = 0) -> None:
         _bit(encoder_index, 2, "encoder")
         _bit(decoder_type, 5, "decoder type")
-        if decoder_type:
-            for pin in (A, B) if decoder_type == QUADRATURE else (A,):
-                if pin not in range(8, 12):
-                    raise ScriptError(f"encoder_enable_pulse_decode: input {pin}, expected 8 to 11")
+        if not decoder_type:
+            self._c.encoders[encoder_index] = Encoder(None, 0)
+            return
+        for pin in (A, B) if decoder_type == QUADRATURE else (A,):
+            if pin.__class__ is not int or pin not in range(8, 12):
+                raise ScriptError(f"encoder_enable_pulse_decode: input {to_text(pin)}, expected 8 to 11")
         self._c.encoder(encoder_index, decoder_type, A, B)
 
     def encoder_enable_set_tick_count(self, encoder_index: int, range_id: int) -> None:

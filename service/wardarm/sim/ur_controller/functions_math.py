@@ -11,7 +11,7 @@ from typing import Any
 
 from wardarm.sim.ur_controller.kinematics import Frame, from_pose, inverse, product, rotation_vector, to_pose
 from wardarm.sim.urscript import Pose, ScriptError, UrList, copy
-from wardarm.sim.urscript.values import LIST_MAX
+from wardarm.sim.urscript.values import LIST_MAX, int32
 
 _STILL = (0.0, 0.0, 0.0)
 
@@ -49,11 +49,11 @@ def sqrt(f: float) -> float:
 
 
 def ceil(f: float) -> int:
-    return math.ceil(f)
+    return int(int32(math.ceil(f)))
 
 
 def floor(f: float) -> int:
-    return math.floor(f)
+    return int(int32(math.floor(f)))
 
 
 def d2r(d: float) -> float:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.kinematics import Frame, NoSolution, from_pose, inverse, product
-from wardarm.sim.ur_controller.modes import CYCLE_S
+from wardarm.sim.ur_controller.modes import CYCLE_S, SafetyMode
 from wardarm.sim.ur_controller.motion import (
+    TOOL_M_S,
+    TOOL_M_S2,
     TURN_M,
     JointLaw,
     Law,
@@ -22,13 +24,15 @@ from wardarm.sim.ur_controller.motion import (
     tool_turn,
 )
 from wardarm.sim.ur_controller.servo import ACCELERATION_MAX
-from wardarm.sim.urscript import Pose, Program, ScriptError
+from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
 _STANDING = 1e-9  # m or rad: a move shorter than this is none
 SLEEP_MAX_S = 1e6
+_WITHIN = 0.965  # of the TCP's limit that a move keeps to: the limit has a tolerance; our figure
+OPTIMOVEL_M_S, OPTIMOVEL_M_S2 = 1.0, 10.0  # the tool's maximum for optimovel's shares; our figures
 
 MakeLaw = Callable[[Sequence[float], MovePath | None], Law | None]
 
@@ -85,7 +89,7 @@ class MotionFunctions:
         c = self._c
         self._free()
         self._servo_debt_s += t
-        goal = q if type(q) is not Pose and len(q) == 6 else self._joint_goal(q, c.servo.q)
+        goal = q if type(q) is UrList and len(q) == 6 and _plain(q) else self._joint_goal(q, c.servo.q)
         c.servo.servo(goal, self._servo_debt_s, lookahead_time)
         while True:
             self._servo_debt_s -= CYCLE_S * c.scale
@@ -171,7 +175,12 @@ class MotionFunctions:
             elif before is None and any(servo.qd):
                 self._c.note("a move began while the arm was not at rest: it stops first")
                 self.stopj(ACCELERATION_MAX / 10)
-            law = self._law(make, servo.bare_q if before is None else before.law.goal_q, before)
+            try:
+                law = make(servo.bare_q if before is None else before.law.goal_q, before)
+            except NoSolution as e:  # of a tool's path; movej to such a pose is a runtime error
+                self._c.safety.protective_stop(self._c.time_s, f"the end of the path cannot be reached: {e}")
+                self._wait()
+                continue
             if law is None:
                 return
             if before is not None and self._overlap(before, law, r):
@@ -179,12 +188,6 @@ class MotionFunctions:
                 return
             if self._follow(law, before, r):
                 return
-
-    def _law(self, make: MakeLaw, start: Sequence[float], before: MovePath | None) -> Law | None:
-        try:
-            return make(start, before)
-        except NoSolution as e:
-            raise ScriptError(str(e)) from e
 
     def _overlap(self, before: MovePath, law: Law, r: float) -> bool:
         start = product(self._c.kinematics.flange(before.law.goal_q), self._c.tcp)[9:]
@@ -198,7 +201,9 @@ class MotionFunctions:
             path.add(law)
             path.blend_m = 0.0
         else:
-            path = MovePath(law)
+            limits, reduced = self._c.limits, self._c.safety.mode is SafetyMode.REDUCED
+            most_m_s = limits.reduced_tcp_m_s if reduced else limits.tcp_m_s
+            path = MovePath(law, servo.bare_q, _WITHIN * most_m_s)
             servo.follow(path)
         try:
             while not law.done:
@@ -219,6 +224,12 @@ class MotionFunctions:
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             goal = self._joint_goal(q, start)
+            for joint, angle in enumerate(goal):
+                if abs(angle) > c.limits.joint_rad:
+                    limit = math.degrees(c.limits.joint_rad)
+                    raise ScriptError(
+                        f"joint {joint} cannot go to {math.degrees(angle):.0f} deg: its limit is {limit:.0f}"
+                    )
             if max(abs(g - s) for s, g in zip(start, goal, strict=True)) < _STANDING:
                 return None
             return JointLaw(c.kinematics, c.tcp, start, goal, v, a, t)
@@ -246,7 +257,8 @@ class MotionFunctions:
         if distance < _STANDING:
             return None
         c = self._c
-        return ToolLaw(c.kinematics, c.tcp, start, goal, point, length, Profile(distance, v, a, t, v0), turn)
+        profile = Profile.within(distance, v, a, t, v0, (TOOL_M_S, TOOL_M_S2))
+        return ToolLaw(c.kinematics, c.tcp, start, goal, point, length, profile, turn)
 
     def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
         goal = self._tcp_goal(pose)
@@ -292,14 +304,39 @@ class MotionFunctions:
 
     def optimovej(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
         self._c.note("optimovej is played as movej with the trapezoid of these shares of 40 rad/s2 and 180 deg/s")
-        self.movej(goal, a * ACCELERATION_MAX, v * math.pi, 0, r)
+        self.movej(goal, _share(a, "a") * ACCELERATION_MAX, _share(v, "v") * math.pi, 0, r)
 
     def optimovel(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
-        self._c.note("optimovel is played as movel with the trapezoid of these shares of 10 m/s2 and 1 m/s")
-        self.movel(goal, a * 10, v, 0, r)
+        self._c.note(
+            "optimovel is played as movel with a trapezoid within these shares of what the joints and the TCP may"
+        )
+        shares = _share(a, "a"), _share(v, "v")
+        end = self._tcp_goal(goal)
+
+        def make(start: Sequence[float], _: MovePath | None) -> Law | None:
+            curve = line(self._tcp(start)[9:], end[9:])
+            law = self._tool_law(start, end, curve, 1.0, 1.0)
+            if law is None:
+                return None
+            steep = law.steepest()  # rad of the fastest joint per m along the line
+            fastest = shares[1] * min(OPTIMOVEL_M_S, math.pi / steep)
+            return self._tool_law(start, end, curve, shares[0] * min(OPTIMOVEL_M_S2, ACCELERATION_MAX / steep), fastest)
+
+        self._play(make, r)
+
+
+def _plain(q: Sequence[Any]) -> bool:
+    """Six finite numbers, for certain; False: to be looked at. servoj comes every cycle."""
+    a, b, c, d, e, f = q
+    total = a + b + c + d + e + f
+    return total.__class__ is float and total - total == 0.0
+
+
+def _share(value: float, name: str) -> float:
+    if not 0 < value <= 1:
+        raise ScriptError(f"optimove: {name} = {value}, a share of the maximum: more than 0, at most 1")
+    return value
 
 
 def _six(values: Any) -> list[float]:
-    if not isinstance(values, list) or len(values) != 6:
-        raise ScriptError("a list of 6 numbers is needed")
-    return [float(v) for v in values]
+    return numbers(values, 6, "a goal or a speed")

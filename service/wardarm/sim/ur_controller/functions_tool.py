@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.dynamics import Dynamics
 from wardarm.sim.ur_controller.kinematics import from_pose, inverse, product, to_pose
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, to_text
+from wardarm.sim.ur_controller.safety import ASKED_FOR
+from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -36,15 +37,15 @@ class ToolFunctions:
     def set_payload(self, m: float, cog: Sequence[float] = (0.0, 0.0, 0.0)) -> None:
         if not 0 <= m <= PAYLOAD_MAX_KG:
             raise ScriptError(f"set_payload: {m} kg is outside the UR5e's 0 to {PAYLOAD_MAX_KG:g} kg")
-        if len(cog) != 3:
-            raise ScriptError("set_payload: the centre of gravity has 3 numbers")
-        self._c.payload_kg, self._c.payload_cog = float(m), [float(v) for v in cog]
+        at = numbers(UrList(cog), 3, "set_payload: centre of gravity")
+        self._c.payload_kg, self._c.payload_cog = float(m), at
 
     def set_target_payload(
         self, m: float, cog: Sequence[float] = (0.0, 0.0, 0.0), inertia: Any = None, transition_time: float = 0
     ) -> None:
+        about = [0.0] * 6 if inertia is None else numbers(inertia, 6, "set_target_payload: inertia")
         self.set_payload(m, cog)
-        self._c.payload_inertia = [0.0] * 6 if inertia is None else [float(v) for v in inertia]
+        self._c.payload_inertia = about
 
     def set_payload_mass(self, m: float) -> None:
         self.set_payload(m, self._c.payload_cog)
@@ -65,20 +66,19 @@ class ToolFunctions:
         return UrList(self._c.payload_inertia)
 
     def set_tcp(self, pose: Sequence[float], tcp_name: str = "") -> None:
-        from_pose(pose)
-        self._c.set_tcp(pose)
+        self._c.set_tcp(numbers(pose, 6, "set_tcp"))
 
     def get_tcp_offset(self) -> Pose:
         return Pose(self._c.tcp_offset)
 
     def set_gravity(self, d: Sequence[float]) -> None:
-        self._c.gravity = [float(v) for v in d]
+        self._c.gravity = numbers(d, 3, "set_gravity")
 
     def get_gravity(self) -> UrList:
         return UrList(self._c.gravity)
 
     def set_base_acceleration(self, a: Sequence[float]) -> None:
-        self._c.base_acceleration = [float(v) for v in a]
+        self._c.base_acceleration = numbers(a, 3, "set_base_acceleration")
 
     def get_base_acceleration(self) -> UrList:
         return UrList(self._c.base_acceleration)
@@ -140,9 +140,8 @@ class ToolFunctions:
 
     def set_pos(self, q: Sequence[float]) -> None:
         """The simulated robot is there at once, at rest."""
-        if len(q) != 6:
-            raise ScriptError("set_pos needs 6 joint positions")
-        self._c.move_by_hand([float(v) - now for v, now in zip(q, self._c.state.q, strict=True)])
+        goal = numbers(q, 6, "set_pos")
+        self._c.move_by_hand([v - now for v, now in zip(goal, self._c.state.q, strict=True)])
 
     # --- messages and stops
     def textmsg(self, s1: Any, s2: Any = "") -> None:
@@ -162,7 +161,7 @@ class ToolFunctions:
             self._program.wait()
 
     def protective_stop(self) -> None:
-        self._c.safety.protective_stop(self._c.time_s, "asked for by the program")
+        self._c.safety.protective_stop(self._c.time_s, "asked for by the program", ASKED_FOR)
 
     def powerdown(self) -> None:
         self._c.safety.power_off()

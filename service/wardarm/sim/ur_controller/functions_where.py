@@ -28,6 +28,10 @@ class WhereFunctions:
     def get_actual_joint_positions(self) -> UrList:
         return UrList(self._c.state.q)
 
+    def get_joint_positions(self) -> UrList:
+        """Not in the manual any more; the external-control script of Universal Robots' client library calls it."""
+        return self.get_actual_joint_positions()
+
     def get_actual_joint_positions_history(self, steps: int = 0) -> UrList:
         past: deque[Sequence[float]] = self._c.past_q
         if not 0 <= steps < HISTORY_CYCLES:

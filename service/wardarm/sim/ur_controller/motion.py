@@ -23,9 +23,18 @@ from wardarm.sim.ur_controller.kinematics import (
     product,
     rotation_vector,
 )
+from wardarm.sim.ur_controller.modes import CYCLE_S
 
 Joints = list[float]
 _STILL = (0.0, 0.0, 0.0)
+JOINT_RAD_S = math.pi
+"""What a joint can do (UR5e data sheet). Moves take longer then, as the tests of Universal Robots' client library expect
+("Unfeasible time constraints should simply result in speed scaling slowing down the robot")."""
+JOINT_RAD_S2 = 40.0
+TOOL_M_S, TOOL_M_S2 = 3.0, 150.0
+"""What a move can be asked for at most (ur_rtde's limits, rtde_control_interface.h). The TCP's own limit lies lower."""
+_SLOWER_TRIES = 6
+_REACH_M = 1.3  # of the TCP from any joint at most: 0.85 m of arm and a long tool
 TURN_M = 0.1  # a radian of rotation counts as this many metres along a straight line; our figure
 
 
@@ -62,6 +71,13 @@ class Profile:
         self._rate = self.total_s / t if t > 0 and self.total_s > 0 else 1.0
         self.total_s /= self._rate
 
+    @classmethod
+    def within(cls, distance: float, v: float, a: float, t: float, v0: float, most: tuple[float, float]) -> Profile:
+        """No faster than `most` (speed, acceleration), whatever is asked for: it takes longer then."""
+        if t > 0:
+            return cls(distance, v, a, max(t, cls(distance, *most).total_s), v0)
+        return cls(distance, min(abs(v), most[0]), min(abs(a), most[1]), t, v0)
+
     def gone(self, t_s: float) -> float:
         """Distance gone."""
         if t_s >= self.total_s:
@@ -96,7 +112,7 @@ class Law:
     def __init__(self, kinematics: Kinematics, tool: Frame, profile: Profile, goal_q: Sequence[float]) -> None:
         self.kinematics, self.tool, self.profile = kinematics, tool, profile
         self.goal_q = [float(v) for v in goal_q]
-        self.goal = self._tcp(self.goal_q)[9:]
+        self.goal = self.tcp(self.goal_q)[9:]
         self.q = list(self.goal_q)
         self.passed_s = 0.0
 
@@ -104,12 +120,12 @@ class Law:
     def done(self) -> bool:
         return self.passed_s >= self.profile.total_s
 
-    def _tcp(self, q: Sequence[float]) -> Frame:
+    def tcp(self, q: Sequence[float]) -> Frame:
         return product(self.kinematics.flange(q), self.tool)
 
     def left_m(self) -> float:
         """How far the TCP still is from the law's end, as the crow flies."""
-        return math.dist(self._tcp(self.q)[9:], self.goal)
+        return math.dist(self.tcp(self.q)[9:], self.goal)
 
     def advance(self, dt_s: float) -> Joints:
         self.passed_s = min(self.profile.total_s, self.passed_s + dt_s)
@@ -127,7 +143,7 @@ class JointLaw(Law):
         self, kinematics: Kinematics, tool: Frame, start: Sequence[float], goal: Sequence[float], v: float, a: float, t: float
     ) -> None:  # fmt: skip
         length = max(abs(g - s) for s, g in zip(start, goal, strict=True))
-        super().__init__(kinematics, tool, Profile(length, v, a, t), goal)
+        super().__init__(kinematics, tool, Profile.within(length, v, a, t, 0.0, (JOINT_RAD_S, JOINT_RAD_S2)), goal)
         self._start = list(start)
 
     def at(self, distance: float) -> Joints:
@@ -152,7 +168,7 @@ class ToolLaw(Law):
         except NoSolution:
             goal_q = kinematics.closest(product(goal, self._back), start_q)
         super().__init__(kinematics, tool, profile, goal_q)
-        start = self._tcp(start_q)
+        start = self.tcp(start_q)
         self._rotation: Frame = (*start[:9], *_STILL)
         self._turn = tool_turn(start, goal) if turn is None else turn
         self._point, self._length = point, length
@@ -165,9 +181,22 @@ class ToolLaw(Law):
         frame = (*turned[:9], *self._point(f * self._length))
         return self.kinematics.joints(product(frame, self._back), self.q)
 
+    def steepest(self) -> float:
+        """Most radians of one joint a metre along the path. Raises NoSolution. Only before the law has begun."""
+        begin, most, parts = self.q, 1e-9, 40
+        step = self.profile.distance / parts
+        for i in range(1, parts + 1):
+            before, self.q = self.q, self.at(i * step)
+            most = max(most, max(abs(a - b) for a, b in zip(self.q, before, strict=True)) / step)
+        self.q = begin
+        return most
+
     def advance(self, dt_s: float) -> Joints:
         before = self.q
         q = super().advance(dt_s)
+        if self.done and max(abs(a - b) for a, b in zip(q, before, strict=True)) > 0.5:
+            self.q = before  # a path that turns by half a turn or more ends where it leads, not close to where it began
+            q = self.q = self.goal_q = self.at(self.profile.distance)
         if self.done and max(abs(a - b) for a, b in zip(q, before, strict=True)) > 0.5:
             raise NoSolution("the end of the line lies on another branch of the arm: there is a singularity on the way")
         return q
@@ -249,8 +278,11 @@ def circle(
 class MovePath:
     """Moves, one or several at a time. The last law is the one that plays; those before it still fade out."""
 
-    def __init__(self, law: Law) -> None:
+    def __init__(self, law: Law, q: Sequence[float] | None = None, tcp_m_s: float = math.inf) -> None:
+        """`q`: where the arm stands; without it the first step may be as long as it likes. `tcp_m_s`: no faster."""
         self.laws = [law]
+        self._q = q
+        self._most_m = tcp_m_s * CYCLE_S
         self.done = False
         self.blend_m = 0.0
         """Radius with which the last law's end may be blended into the next move."""
@@ -263,12 +295,36 @@ class MovePath:
         self.laws.append(law)
 
     def advance(self, dt_s: float) -> Joints:
+        """Less than `dt_s` of the path where a joint would be faster than it can be: the path stays, it takes longer."""
+        begun = [(law, law.passed_s, law.q) for law in self.laws]
+        before, most = self._q, JOINT_RAD_S * CYCLE_S
+        q, share = self._after(dt_s), 1.0
+        for _ in range(_SLOWER_TRIES):
+            excess = self._excess(before, q, most) if before is not None else 0.0
+            if excess <= 1.001:
+                break
+            share /= excess
+            for law, passed_s, was in begun:
+                law.passed_s, law.q = passed_s, was
+            q = self._after(dt_s * share)
+        self._q = q
+        self.laws = [law for law in self.laws if not law.done] or self.laws[-1:]
+        self.done = self.law.done and len(self.laws) == 1
+        return q
+
+    def _excess(self, before: Sequence[float], q: Sequence[float], most: float) -> float:
+        """How many times too fast a step is, joints or TCP."""
+        steps = [abs(a - b) for a, b in zip(q, before, strict=True)]
+        joints = max(steps) / most
+        if sum(steps) * _REACH_M <= self._most_m:
+            return joints
+        return max(joints, math.dist(self.law.tcp(q)[9:], self.law.tcp(before)[9:]) / self._most_m)
+
+    def _after(self, dt_s: float) -> Joints:
         q = list(self.law.advance(dt_s))
         for old in self.laws[:-1]:
             moved = old.advance(dt_s)
             q = [a + b - g for a, b, g in zip(q, moved, old.goal_q, strict=True)]
-        self.laws = [law for law in self.laws if not law.done] or self.laws[-1:]
-        self.done = self.law.done and len(self.laws) == 1
         return q
 
 

@@ -6,14 +6,37 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from wardarm.sim.ur_controller.modes import CYCLE_S, Runtime
-from wardarm.sim.urscript import Compiled, Program, ScriptError, Signature
+from wardarm.sim.urscript import Compiled, Program, ScriptError, ScriptSyntaxError, Signature, UnknownName
 from wardarm.sim.urscript.compiler import Compiler, compile_here
 
 SCALE_STEP = CYCLE_S / 0.1  # pausing and resuming take 100 ms; our figure, the manual gives none
 _CACHE = 16
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a program does not run, as the primary clients are told: line and column count from 1, 0 = unknown."""
+
+    line: int
+    column: int
+    text: str
+
+
+def failure(error: ScriptError, source: str) -> Failure:
+    """Texts as a real controller's: `compile_error_name_not_found:NAME:` by the tests of Universal Robots' client
+    library, `syntax_error_on_line:LINE:TEXT:` by published logs. Others are ours. The column is where the line begins."""
+    lines = source.splitlines()
+    text = lines[error.line - 1] if 0 < error.line <= len(lines) else ""
+    column = len(text) - len(text.lstrip()) + 1 if text.strip() else min(1, error.line)
+    if isinstance(error, UnknownName):
+        return Failure(error.line, column, f"compile_error_name_not_found:{error.name}:")
+    if isinstance(error, ScriptSyntaxError):
+        return Failure(error.line, column, f"syntax_error_on_line:{error.line}:{text}:")
+    return Failure(error.line, column, error.message)
 
 
 def signatures(functions: Mapping[str, Any]) -> dict[str, Signature | None]:
@@ -49,6 +72,8 @@ class ProgramSlot:
         self.scale = 1.0
         self.started = 0
         self.last_error = ""
+        self.failure = Failure(0, 0, "")
+        self._source = ""
 
     @property
     def name(self) -> str:
@@ -84,7 +109,7 @@ class ProgramSlot:
             try:
                 compiled = job.result()
             except ScriptError as e:
-                self.last_error = f"compile error: {e}"
+                self.last_error, self.failure = f"compile error: {e}", failure(e, source)
                 self._log(self.last_error)
                 continue
             if len(self._known) >= _CACHE:
@@ -94,9 +119,9 @@ class ProgramSlot:
             if refused:
                 self._log(f"program {compiled.name} refused: {refused}")
                 continue
-            self._start(compiled)
+            self._start(compiled, source)
 
-    def _start(self, compiled: Compiled) -> None:
+    def _start(self, compiled: Compiled, source: str) -> None:
         table, attach = self._functions()
         try:
             program = Program(compiled, table)
@@ -109,7 +134,7 @@ class ProgramSlot:
             self._secondaries.append(program)
             return
         self.stop()
-        self.program, self.runtime, self.scale = program, Runtime.PLAYING, 1.0
+        self.program, self.runtime, self.scale, self._source = program, Runtime.PLAYING, 1.0, source
         self.started += 1
         self._log(f"program {compiled.name} started")
 
@@ -167,6 +192,7 @@ class ProgramSlot:
         self.program, self.runtime = None, Runtime.STOPPED
         if program.error is not None:
             self.last_error = f"program {program.name} stopped: {program.error}"
+            self.failure = failure(program.error, self._source)
             self._log(self.last_error)
         else:
             self._log(f"program {program.name} ended")

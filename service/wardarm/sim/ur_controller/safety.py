@@ -15,6 +15,9 @@ PROTECTIVE_LOCK_S = 5.0
 DISCREPANCY_S = 0.5  # for which the two channels of an input may disagree; our figure
 DUAL_INPUTS = ("safeguard", "estop", "system_estop")
 # Deceleration of each stop, rad/s2. The manual gives stopping times, not decelerations; these are within them.
+# Error codes of protective stops, of the manual's list "Error codes" (CODE_153, CODE_204, CODE_209); a cause without a
+# published code of its own is 191 here, our choice.
+ASKED_FOR, OFF_ITS_PATH, TARGET_JUMPS, OTHER = 209, 153, 204, 191
 BRAKE_CATEGORY_0 = 40.0
 BRAKE_CATEGORY_1 = 20.0
 BRAKE_CATEGORY_2 = 10.0
@@ -39,6 +42,7 @@ class Safety:
         self.robot_mode = RobotMode.RUNNING
         self.since_s = 0.0
         self.reason = ""
+        self.code = OTHER
         self.safeguard_needs_reset = False
         self._reduced = False
         self._safeguard = False
@@ -81,8 +85,10 @@ class Safety:
         self.robot_mode, self._next_robot_mode = RobotMode.RUNNING, None
 
     # --- stops
-    def protective_stop(self, now_s: float, reason: str) -> None:
+    def protective_stop(self, now_s: float, reason: str, code: int = OTHER) -> None:
+        """`code`: of the error message that the primary clients get."""
         if self.mode in MAY_MOVE or self.mode is SafetyMode.SAFEGUARD_STOP:
+            self.code = code
             self._enter(SafetyMode.PROTECTIVE_STOP, now_s, reason)
 
     def safeguard(self, open_: bool, now_s: float) -> None:
@@ -164,6 +170,11 @@ class Safety:
         if self.mode is SafetyMode.PROTECTIVE_STOP:
             self._clear(now_s)
         return "Protective stop releasing"
+
+    def unlock_at_once(self, now_s: float) -> None:
+        """The script ports' `set unlock protective stop`: the 5 s are the dashboard's and the pendant's."""
+        if self.mode is SafetyMode.PROTECTIVE_STOP:
+            self._clear(now_s)
 
     def restart(self, now_s: float) -> str:
         """After a violation or fault. The robot stays powered off."""

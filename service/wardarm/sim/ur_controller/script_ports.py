@@ -23,15 +23,43 @@ STATE_CYCLES = 50  # 10 Hz ("Primary client interface")
 # a program's end is `end` in the first column; other lines of programs begin with white space or another word
 _BEGIN = re.compile(rb"[ \t\r\n]*(?:#[^\n]*\n[ \t\r\n]*)*(def|sec)\b")
 _END = re.compile(rb"^end[ \t\r]*(?:\n|\Z)", re.MULTILINE)
-_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
+_SECONDARY = re.compile(r"secondary program (\S+): (.*)", re.DOTALL)
 _STOPPED = re.compile(r"program (\S+) stopped: (.*)", re.DOTALL)
 _PROGRAM = re.compile(r"program (\S+) (started|ended|stopped)")
 _SAFETY = re.compile(r"[A-Z_]+(: .*| over)", re.DOTALL)
-_CODES = {"PROTECTIVE_STOP": 191, "VIOLATION": 192, "FAULT": 193}  # the real one has a code a cause; ours has three
+_CODES = {"VIOLATION": (192, streams.VIOLATION), "FAULT": (193, streams.FAULT)}  # the real one has a code a cause
+
+# Lines that no manual lists; Universal Robots' client library (`PrimaryClient`) sends them
+COMMANDS = (
+    "stop program", "pause program", "resume program", "power on", "power off", "set robotmode run", "set unlock protective stop",
+)  # fmt: skip
+
+
+def obey(c: Controller, command: str) -> None:
+    """One of `COMMANDS`."""
+    match command:
+        case "stop program":
+            c.stop_program()
+        case "pause program":
+            c.pause()
+        case "resume program":
+            c.slot.resume()
+        case "power on":
+            c.safety.power_on(c.time_s)
+        case "power off":
+            c.stop_program()
+            c.safety.power_off()
+        case "set robotmode run":
+            c.safety.brake_release(c.time_s)
+        case "set unlock protective stop":
+            c.safety.unlock_at_once(c.time_s)
 
 
 class ScriptPort(Service):
-    """A program begins with `def` or `sec` and ends with `end` in the first column; anything else is one line."""
+    """A program begins with `def` or `sec` and ends with `end` in the first column; anything else is one line.
+
+    A line can also be one of `COMMANDS`.
+    """
 
     def __init__(self, controller: Controller, port: int) -> None:
         super().__init__(port)
@@ -39,6 +67,7 @@ class ScriptPort(Service):
         self.takes = port in PORTS
         self.kind = port if self.takes else port - 10
         self._news: list[bytes] = []
+        self._safety = controller.safety.mode
         self._known: list[str] = []
         self._greeted: set[Connection] = set()
         self._searched: dict[Connection, int] = {}
@@ -51,8 +80,16 @@ class ScriptPort(Service):
             link.buffer.clear()
             return
         while (source := self._next(link)) is not None:
-            if source.strip():
-                self.controller.submit(source.decode("latin-1"))
+            text = source.decode("latin-1")
+            if not text.strip():
+                continue
+            command = " ".join(text.split())
+            if command not in COMMANDS:
+                self.controller.submit(text)
+            elif self.controller.remote:
+                obey(self.controller, command)
+            else:
+                self.controller.note(f"{command} refused: the robot is in local control")
 
     def _next(self, link: Connection) -> bytearray | None:
         """The next complete program or line, taken out of the buffer."""
@@ -93,6 +130,11 @@ class ScriptPort(Service):
         if new:
             self._greeted |= new
             self._send(new, streams.version_message(c))
+        stopped, self._safety = self._safety is not c.safety.mode, c.safety.mode
+        if (
+            stopped and self.links != new
+        ):  # the state first, so that nobody reads of a stop and still sees the old state
+            self._send(self.links - new, streams.robot_state(c))
         if news:
             self._send(self.links, b"".join(news))
         if c.cycle % STATE_CYCLES == 0:
@@ -122,20 +164,25 @@ class ScriptPort(Service):
             title, _, said = text[6:].partition(": ")
             made.append(streams.popup_message(c, title, said))
         elif stopped := _STOPPED.fullmatch(text):
-            made.append(self._exception(stopped[2]))
+            made.append(self._exception())
             made.append(streams.key_message(c, "PROGRAM_XXX_STOPPED", stopped[1]))
         elif text.startswith("compile error: "):
-            made.append(self._exception(text[15:]))
+            made.append(self._exception())
+        elif secondary := _SECONDARY.fullmatch(text):
+            made.append(streams.key_message(c, "SECONDARY_PROGRAM_EXCEPTION_XXX", secondary[2]))
         elif program := _PROGRAM.fullmatch(text):
             end = "STARTED" if program[2] == "started" else "STOPPED"
             made.append(streams.key_message(c, f"PROGRAM_XXX_{end}", program[1]))
         elif _SAFETY.fullmatch(text):
             made.append(streams.safety_mode_message(c))
             name, _, why = text.partition(": ")
-            if name in _CODES:
-                made.append(streams.error_message(c, _CODES[name], 0, why))
+            if name == "PROTECTIVE_STOP":
+                made.append(streams.error_message(c, c.safety.code, 0, streams.WARNING, why))
+            elif name in _CODES:
+                code, level = _CODES[name]
+                made.append(streams.error_message(c, code, 0, level, why))
         self._news += made
 
-    def _exception(self, text: str) -> bytes:
-        line = _LINE.fullmatch(text)
-        return streams.runtime_exception(self.controller, int(line[1]) if line else 0, line[2] if line else text)
+    def _exception(self) -> bytes:
+        failure = self.controller.slot.failure
+        return streams.runtime_exception(self.controller, failure.line, failure.column, failure.text)

@@ -22,6 +22,7 @@ ROBOT_STATE, ROBOT_MESSAGE, PROGRAM_STATE = 16, 20, 25
 # message types of a robot message
 TEXT, POPUP, VERSION, SAFETY_MODE, ROBOT_COMM, KEY, RUNTIME_EXCEPTION = 0, 2, 3, 5, 6, 7, 10
 SOURCE_ROBOT_INTERFACE, SOURCE_CONTROLLER = 254, 253  # char -2 and -3: the interface to the GUI, the controller
+WARNING, VIOLATION, FAULT = 2, 3, 4  # levels of an error message (Universal Robots' client library, ReportLevel)
 _SIX = range(6)
 
 # The real-time packet of software 5.10 and later: (struct format, expression of the controller `c`), 1220 bytes.
@@ -160,19 +161,19 @@ def popup_message(c: Controller, title: str, text: str) -> bytes:
     return robot_message(c, POPUP, head + name + text.encode("utf-8", "replace"))
 
 
-def runtime_exception(c: Controller, line: int, text: str) -> bytes:
-    return robot_message(c, RUNTIME_EXCEPTION, struct.pack(">ii", line, 0) + text.encode("utf-8", "replace"))
+def runtime_exception(c: Controller, line: int, column: int, text: str) -> bytes:
+    """Line and column count from 1."""
+    return robot_message(c, RUNTIME_EXCEPTION, struct.pack(">ii", line, column) + text.encode("utf-8", "replace"))
 
 
 def safety_mode_message(c: Controller) -> bytes:
     return robot_message(c, SAFETY_MODE, struct.pack(">iiBII", 0, 0, c.safety.mode, 0, 0), SOURCE_CONTROLLER)
 
 
-def error_message(c: Controller, code: int, argument: int, text: str) -> bytes:
-    """Robot communication message C`code`A`argument`, level 3 = fault; no data."""
-    return robot_message(
-        c, ROBOT_COMM, struct.pack(">iiiII", code, argument, 3, 0, 0) + text.encode(), SOURCE_CONTROLLER
-    )
+def error_message(c: Controller, code: int, argument: int, level: int, text: str) -> bytes:
+    """Robot communication message C`code`A`argument` of a `level` (`WARNING` to `FAULT`); no data."""
+    head = struct.pack(">iiiII", code, argument, level, 0, 0)
+    return robot_message(c, ROBOT_COMM, head + text.encode(), SOURCE_CONTROLLER)
 
 
 # --- program state: the running program's global variables

@@ -9,12 +9,12 @@ Flows in: text of a program, the controller's functions. Flows out: calls to tho
 what of the language is there and what was assumed about it.
 """
 
-from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.errors import ScriptError, ScriptSyntaxError, UnknownName
 from wardarm.sim.urscript.generate import Compiled, Signature, compile_script
 from wardarm.sim.urscript.program import Program, Thread
-from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, copy, limited, to_text
+from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, copy, limited, numbers, to_text
 
 __all__ = [
-    "Compiled", "Pose", "Program", "ScriptError", "Signature", "Struct", "Text", "Thread", "UrList", "compile_script",
-    "copy", "limited", "to_text",
+    "Compiled", "Pose", "Program", "ScriptError", "ScriptSyntaxError", "Signature", "Struct", "Text", "Thread",
+    "UnknownName", "UrList", "compile_script", "copy", "limited", "numbers", "to_text",
 ]  # fmt: skip

@@ -16,3 +16,18 @@ class ScriptError(Exception):
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}" if self.line else self.message
+
+
+class ScriptSyntaxError(ScriptError):
+    """Text that is no URScript."""
+
+
+class UnknownName(ScriptError):
+    """A function or variable that nothing defines: `name`."""
+
+    def __init__(self, message: str, line: int, name: str) -> None:
+        super().__init__(message, line)
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, int, str]]:  # type: ignore[override]
+        return type(self), (self.message, self.line, self.name)

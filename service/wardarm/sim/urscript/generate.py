@@ -3,9 +3,9 @@
 Names of the script get the prefix `u_`; what the runtime provides starts with `_`. `lines[n]` is the script's line of
 Python line n, so that every error names the script's own line.
 
-Scope, as the manual's "Scoping rules" has it: `global` declares for the whole program, `local` never leaves its
-function; an unqualified name is the global one if there is one, else local. Names of the main body can be read
-everywhere below it.
+Scope, as the manual's "Scoping rules" has it: names of the program's own body are global, whatever stands before them;
+`global` in a function declares for the whole program, `local` never leaves its function; an unqualified name is the
+global one if there is one, else local.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.errors import ScriptError, UnknownName
 from wardarm.sim.urscript.parser import parse
 from wardarm.sim.urscript.tree import (
     Assign,
@@ -120,6 +120,19 @@ def _may_be_list(e: Expr) -> bool:
     return not isinstance(e, Literal | Unary)
 
 
+def _never_integer(e: Expr) -> bool:
+    match e:
+        case Literal(value=float()):
+            return True
+        case Unary(op="+" | "-", value=value):
+            return _never_integer(value)
+        case Binary(op="/"):
+            return True
+        case Binary(op="+" | "-" | "*" | "%", left=left, right=right):
+            return _never_integer(left) or _never_integer(right)
+    return False
+
+
 def _fit(function: str, signature: Signature, given: int, named: Collection[str], line: int) -> None:
     """Raises ScriptError if a call does not fit."""
     names, required = signature.parameters, signature.required
@@ -144,8 +157,8 @@ class _Emitter:
         self.declared: set[str] = set()
         self._collect(script.body)
         main = [s for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)]
-        self.main_locals = {_name_of(s) for s in main if s.scope == "local"} - self.declared
-        self.global_names = self.declared | {_name_of(s) for s in main} - self.main_locals
+        self.declared |= {_name_of(s) for s in main}
+        self.global_names = self.declared
         self.texts: dict[str, str] = {}
         self.scope = _Scope(True)
         self.loops = 0
@@ -169,7 +182,7 @@ class _Emitter:
     def program(self) -> str:
         for define in self.functions.values():
             self.function(define)
-        self.scope = _Scope(True, locals=self.main_locals)
+        self.scope = _Scope(True)
         self.emit(0, "def _main():", 1)
         if self.global_names:
             self.emit(1, "global " + ", ".join(sorted(f"u_{n}" for n in self.global_names)), 1)
@@ -263,7 +276,7 @@ class _Emitter:
         known = name in scope.parameters or name in scope.locals or name in self.global_names
         if known or name in self.functions or name in self.builtins:
             return f"u_{name}"
-        raise ScriptError(f"name {name!r} is not defined", line)
+        raise UnknownName(f"name {name!r} is not defined", line, name)
 
     def place(self, target: Name | Index | Member) -> str:
         if not isinstance(target, Name):
@@ -278,7 +291,7 @@ class _Emitter:
         return f"_copy({text})" if isinstance(e, Name | Index | Member) else text
 
     def index(self, e: Expr) -> str:
-        if isinstance(e, Literal) and isinstance(e.value, int):
+        if isinstance(e, Literal) and isinstance(e.value, int) and e.value >= 0:
             return str(e.value)
         if isinstance(e, Name):
             name = self.expr(e)
@@ -303,7 +316,7 @@ class _Emitter:
         define = self.functions.get(function)
         if define is None:
             if function in self.global_names or function not in self.builtins:
-                raise ScriptError(f"unknown function {function!r}", line)
+                raise UnknownName(f"unknown function {function!r}", line, function)
             self.check(function, len(args), named, line)
             texts = [self.expr(a) for a in args] + [f"{n}={self.expr(v)}" for n, v in named.items()]
             return ", ".join(texts)
@@ -320,9 +333,16 @@ class _Emitter:
 
     def number(self, e: Expr, op: str) -> str:
         """An operand of an arithmetic operator."""
-        if isinstance(e, Literal) and isinstance(e.value, bool | str):
+        if isinstance(e, Literal) and isinstance(e.value, bool | str) and (op != "+" or isinstance(e.value, bool)):
             raise ScriptError(f"{op!r} needs numbers or lists, not {e.value!r}", e.line)
         return self.expr(e)
+
+    @staticmethod
+    def within(text: str, *operands: Expr) -> str:
+        """An operation whose result may be an integer: checked for its 32 bits."""
+        if any(map(_never_integer, operands)):
+            return f"({text})"
+        return f"(_r if (_r := {text}).__class__ is float else _int32(_r))"
 
     def expr(self, e: Expr) -> str:
         match e:
@@ -356,6 +376,8 @@ class _Emitter:
                 return f"_method({self.expr(value)}, {name!r}, ({texts}))"
             case Unary(op="not", value=value):
                 return f"(not {self.condition(value)})"
+            case Unary(op="-", value=value) if not isinstance(value, Literal):
+                return self.within(f"-{self.number(value, '-')}", value)
             case Unary(op=op, value=value):
                 return f"({op}{self.number(value, op)})"
             case Binary(op="xor", left=left, right=right):
@@ -364,6 +386,8 @@ class _Emitter:
                 return f"({self.condition(left)} {op} {self.condition(right)})"
             case Binary(op=op, left=left, right=right) if op in _COMPARES:
                 return f"({self.expr(left)} {op} {self.expr(right)})"
-            case Binary(op=op, left=left, right=right):
+            case Binary(op="/" | "%" as op, left=left, right=right):
                 return f"({self.number(left, op)} {op} {self.number(right, op)})"
+            case Binary(op=op, left=left, right=right):
+                return self.within(f"{self.number(left, op)} {op} {self.number(right, op)}", left, right)
         raise ScriptError(f"{type(e).__name__} is not understood", e.line)

@@ -60,6 +60,9 @@ _TOKEN = re.compile(
 )
 
 
+_ALONE = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|$)")  # published programs use `pass` as a name, too
+
+
 def tokens(source: str) -> list[Token]:
     """All tokens of a program, the last one `eof`. Raises ScriptError at a character that URScript does not know."""
     out: list[Token] = []
@@ -77,7 +80,7 @@ def tokens(source: str) -> list[Token]:
             continue
         if kind == "skip":
             continue
-        if kind == "name" and text in WORDS:
+        if kind == "name" and text in WORDS and (text != "pass" or _ALONE.match(source, position)):
             kind = "word"
         elif kind == "text":
             text = text[1:-1]

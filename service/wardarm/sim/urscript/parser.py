@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wardarm.sim.urscript.errors import ScriptError
+from wardarm.sim.urscript.errors import ScriptError, ScriptSyntaxError
 from wardarm.sim.urscript.lexer import Token, tokens
 from wardarm.sim.urscript.tree import (
     Assign,
@@ -28,6 +28,7 @@ from wardarm.sim.urscript.tree import (
     Unary,
     While,
 )
+from wardarm.sim.urscript.values import INT_MAX, INT_MIN
 
 _BLOCK_END = frozenset({"end", "elif", "else"})
 _SIMPLE = frozenset({"break", "continue", "pass", "halt", "enter_critical", "exit_critical"})
@@ -42,14 +43,17 @@ _LEVELS: tuple[frozenset[str], ...] = (
 
 
 def parse(source: str) -> Script:
-    """A whole program, or bare statements (then its name is `main`). Raises ScriptError."""
-    parser = _Parser(tokens(source))
+    """A whole program, or bare statements (then its name is `main`). Raises ScriptSyntaxError."""
     try:
-        return parser.script()
-    except RecursionError:
-        raise ScriptError("nested too deeply", parser.here.line) from None
-    except IndexError:
-        raise ScriptError("the program ends in the middle of a statement", parser.stream[-1].line) from None
+        parser = _Parser(tokens(source))
+        try:
+            return parser.script()
+        except RecursionError:
+            raise ScriptError("nested too deeply", parser.here.line) from None
+        except IndexError:
+            raise ScriptError("the program ends in the middle of a statement", parser.stream[-1].line) from None
+    except ScriptError as e:
+        raise ScriptSyntaxError(e.message, e.line) from None
 
 
 def _is_place(value: Expr) -> bool:
@@ -220,9 +224,19 @@ class _Parser:
             left = Binary(token.line, token.text, left, self.expr(level + 1))
         return left
 
+    @staticmethod
+    def integer(token: Token, sign: int = 1) -> int:
+        text = token.text
+        value = sign * (int(text, 16) if text[:2] in ("0x", "0X") else int(text))
+        if not INT_MIN <= value <= INT_MAX:
+            raise ScriptError(f"{text} is beyond the 32 bits of an integer ({INT_MIN} to {INT_MAX})", token.line)
+        return value
+
     def unary(self) -> Expr:
         if self.has("-") or self.has("+"):
             token = self.take()
+            if token.text == "-" and self.here.kind == "int":
+                return Literal(token.line, self.integer(self.take(), -1))
             return Unary(token.line, token.text, self.unary())
         if self.has("not"):
             token = self.take()
@@ -300,7 +314,7 @@ class _Parser:
             return Name(line, token.text)
         if token.kind == "int":
             self.take()
-            return Literal(line, int(token.text, 0) if token.text[:2] in ("0x", "0X") else int(token.text))
+            return Literal(line, self.integer(token))
         if token.kind == "float":
             self.take()
             return Literal(line, float(token.text))

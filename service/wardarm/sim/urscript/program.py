@@ -2,7 +2,9 @@
 
 What takes physical time (servoj, sync, sleep, a socket that has nothing yet) calls `wait()`, which gives up the rest
 of the thread's slice until the next cycle. A thread that computes without end loses its slice too, after
-`SPIN_LIMIT` loop rounds, as a real controller takes the slice away; one that does so for a second is an error.
+`SPIN_LIMIT` loop rounds, as a real controller takes the slice away; one that does so for a second is an error. In a
+critical section it keeps the others waiting until it goes on; waiting for something lets them run, there too (Universal
+Robots' external-control script waits for its socket in one while its other threads move the arm).
 """
 
 from __future__ import annotations
@@ -15,7 +17,19 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from wardarm.sim.urscript.errors import ScriptError
 from wardarm.sim.urscript.explain import explain
 from wardarm.sim.urscript.generate import Compiled
-from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, below, copy, make_items, method, to_text, truth
+from wardarm.sim.urscript.values import (
+    Pose,
+    Struct,
+    Text,
+    UrList,
+    below,
+    copy,
+    int32,
+    make_items,
+    method,
+    to_text,
+    truth,
+)
 
 SPIN_LIMIT = 4_000  # loop rounds, or statements in a row, that fit into one cycle without physical time; our figure
 # Cycles in a row that end so until the program is stopped; our figure. The manual ("Thread scheduling") only says that
@@ -35,6 +49,7 @@ class Thread:
         self.greenlet = greenlet(run, parent)
         self.reads_at = -1
         self.spun = 0
+        self.critical = False
 
     @property
     def dead(self) -> bool:
@@ -52,7 +67,8 @@ class Program:
         self.name = compiled.name
         self.error: ScriptError | None = None
         self.cycles = 0
-        self.critical: Thread | None = None
+        self.interrupted: Thread | None = None
+        """Lost its slice within a critical section: nobody else runs before it."""
         self.at_end: list[Callable[[], None]] = []
         """Called once when the program is over, however it ended."""
         self._hub: Any = None
@@ -60,7 +76,7 @@ class Program:
         self._code = {compiled.code.co_filename: compiled.lines}
         space: dict[str, Any] = {f"u_{name}": value for name, value in builtins.items()}
         space.update(
-            _copy=copy, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
+            _copy=copy, _int32=int32, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
             _Struct=Struct, _Text=Text, _unset=object(), _spin=self._spin, _run=self._run, _kill=self._kill,
             _join=self._join, _halt=self._halt, _enter_critical=self._enter, _exit_critical=self._exit,
         )  # fmt: skip
@@ -79,7 +95,8 @@ class Program:
         """Give each thread its slice. Returns False once the program has ended; `error` says why if it broke."""
         self._hub = getcurrent()
         self.cycles += 1
-        for thread in [self.critical] if self.critical is not None else self.threads:  # also those that start now
+        first, self.interrupted = self.interrupted, None
+        for thread in self.threads if first is None else [first]:  # also those that start now
             if thread.greenlet.dead:
                 continue
             self.current = thread
@@ -94,10 +111,8 @@ class Program:
                 self.error = explain(e, self._code)
                 self.stop()
                 return False
-            if self.critical is not None and not self.critical.dead:
+            if self.interrupted is not None:
                 break
-        if self.critical is not None and self.critical.dead:
-            self.critical = None
         self.threads = [t for t in self.threads if not t.dead]
         if self.main.dead:
             self.stop()
@@ -144,6 +159,8 @@ class Program:
                     f"infinite loop: thread {thread.name} computed for {SPIN_CYCLES_MAX} cycles without taking physical "
                     "time; put sync() or sleep() into it"
                 )
+            if thread.critical:
+                self.interrupted = thread
             self._hub.switch()
 
     def _run(self, function: Callable[..., Any], *args: Any) -> Thread:
@@ -166,16 +183,18 @@ class Program:
         thread.greenlet.throw(GreenletExit)
 
     def _join(self, thread: Any) -> None:
+        if thread.__class__ is int and thread == 0:
+            return  # no thread; Universal Robots' external-control script joins handles that are still 0
         if not isinstance(thread, Thread):
             raise ScriptError(f"join needs a thread handle, not {to_text(thread)}")
         while not thread.dead:
             self.wait()
 
     def _enter(self) -> None:
-        self.critical = self.current
+        self.current.critical = True
 
     def _exit(self) -> None:
-        self.critical = None
+        self.current.critical = False
 
     @staticmethod
     def _halt() -> NoReturn:

@@ -6,6 +6,7 @@ scalars with every element, `*` of a matrix with a matrix or an array is the mat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from operator import add, mod, mul, sub, truediv
 from typing import Any, NoReturn
@@ -14,12 +15,14 @@ from wardarm.sim.urscript.errors import ScriptError
 
 TEXT_MAX = 1023
 """Characters of a string that `str_cat` or `to_str` makes (URScript manual)."""
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+"""Of an integer (user manual, "Variable Value Types": 32 bit)."""
 LIST_MAX = 1_000_000
 """Elements of a list; ours, so that a program cannot eat the machine. The manual names no limit."""
 
 
 class Text(str):
-    """A string. It knows no arithmetic: `str_cat` joins."""
+    """A string. Of arithmetic it knows `+` with another one (Universal Robots' URScript_Examples, ethernet-ip)."""
 
     __slots__ = ()
     kind = "string"
@@ -27,7 +30,17 @@ class Text(str):
     def _refuse(self, other: object) -> NoReturn:
         raise ScriptError("strings cannot be computed with: str_cat joins them")
 
-    __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
+    def __add__(self, other: str) -> Text:
+        return limited(str.__add__(self, other)) if isinstance(other, str) else self._refuse(other)
+
+    __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _refuse
+
+
+def int32(value: Any) -> Any:
+    """The result of an operator. Beyond 32 bits is an error, ours: what a real controller does is not published."""
+    if value.__class__ is int and not INT_MIN <= value <= INT_MAX:
+        raise ScriptError(f"an integer beyond 32 bits: only {INT_MIN} to {INT_MAX} can be counted")
+    return value
 
 
 class UrList(list[Any]):
@@ -48,9 +61,9 @@ class UrList(list[Any]):
         if isinstance(other, list):
             if len(other) != len(self):
                 raise ScriptError(f"'{symbol}' between lists of {len(self)} and {len(other)} elements")
-            return type(self)(op(a, b) for a, b in zip(self, other, strict=True))
+            return type(self)(int32(op(a, b)) for a, b in zip(self, other, strict=True))
         if isinstance(other, int | float) and not isinstance(other, bool):
-            return type(self)(op(other, a) if swapped else op(a, other) for a in self)
+            return type(self)(int32(op(other, a) if swapped else op(a, other)) for a in self)
         raise ScriptError(f"'{symbol}' between a {self.kind} and {to_text(other)}")
 
     def __add__(self, other: Any) -> UrList:
@@ -86,7 +99,7 @@ class UrList(list[Any]):
         return self._each(other, "%", mod, True)
 
     def __neg__(self) -> UrList:
-        return type(self)(-a for a in self)
+        return type(self)(int32(-a) for a in self)
 
 
 class Pose(UrList):
@@ -135,8 +148,8 @@ def _matrix_product(a: UrList, b: UrList) -> UrList:
         raise ScriptError(f"'*' of a matrix with {columns} columns and something with {len(b)} rows")
     if b.is_matrix:
         width = len(b[0])
-        return UrList(UrList(sum(row[k] * b[k][j] for k in range(columns)) for j in range(width)) for row in a)
-    return UrList(sum(row[k] * b[k] for k in range(columns)) for row in a)
+        return UrList(UrList(int32(sum(row[k] * b[k][j] for k in range(columns))) for j in range(width)) for row in a)
+    return UrList(int32(sum(row[k] * b[k] for k in range(columns))) for row in a)
 
 
 def make_items(items: list[Any]) -> UrList:
@@ -147,6 +160,15 @@ def make_items(items: list[Any]) -> UrList:
         if any(type(row) is not UrList or len(row) != width for row in items):
             raise ScriptError("the rows of a matrix must be lists of the same length")
     return made
+
+
+def numbers(value: Any, count: int, what: str) -> list[float]:
+    """A list or pose of `count` finite numbers. Raises ScriptError; `what` begins its text."""
+    if isinstance(value, list) and len(value) == count and not any(isinstance(v, str | list) for v in value):
+        made = [float(v) for v in value]
+        if math.isfinite(sum(made)):
+            return made
+    raise ScriptError(f"{what}: {count} finite numbers are needed, not {to_text(value)}")
 
 
 def copy(value: Any) -> Any:
@@ -160,9 +182,9 @@ def copy(value: Any) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """A condition. Only booleans are conditions in URScript."""
-    if value is True or value is False:
-        return bool(value)
+    """A condition: a boolean, or a number that is not 0 (Universal Robots' external-control script has `if has_qnear:`)."""
+    if isinstance(value, int | float):
+        return value != 0
     raise ScriptError(f"a condition must be True or False, not {to_text(value)}")
 
 
