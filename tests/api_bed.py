@@ -5,6 +5,7 @@ Holds are latched by the arm's own `HoldLatch`; everything else is as simple as 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -12,14 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from wardarm.api.board import reason_of
 from wardarm.arm.holds import Cause, HoldLatch
-from wardarm.client import Client
+from wardarm.client import Client, Refused
 from wardarm.shm import ring
 from wardarm.shm.layouts import (
     TEXT,
@@ -291,7 +291,7 @@ def _listens(address: str) -> bool:
 _count = 0
 
 
-@contextmanager
+@contextlib.contextmanager
 def bedside(folder: Path, extra: str = "", api_extra: str = "tls = false") -> Iterator[tuple[Bed, Server]]:
     """A bed and its api process, both gone afterwards."""
     global _count
@@ -317,8 +317,10 @@ def clean(bed: Bed, client: Client) -> None:
         wait_until(lambda: all(h.clearable for h in client.state().holds))
         if tokens := [h.token for h in client.state().holds]:
             client.resume(tokens, lease)
-        if client.state().HasField("task"):
-            client.cancel(lease, client.state().task.task_id)
+        state = client.state()
+        if state.HasField("task"):
+            with contextlib.suppress(Refused):  # it has just ended by itself
+                client.cancel(lease, state.task.task_id)
     wait_until(lambda: bed.motion_allowed() and not client.state().HasField("task"))
     bed.steps.clear()
     bed.resumes.clear()
