@@ -129,6 +129,17 @@ def test_at_rest_fingers_that_hold_something_count_as_closed() -> None:
     assert at_rest(status, KINEMATICS).opening == pytest.approx(0.4)
 
 
+def test_at_rest_fingers_that_are_letting_go_are_not_told_to_close_again() -> None:
+    """They count as holding until they have arrived; a plan that begins meanwhile must not take the thing up again."""
+    status = np.zeros((), ARM_STATUS)
+    status["q_rad"] = status["target_q_rad"] = HOME_Q
+    status["grip_opening"], status["grip_target"], status["holding"] = 0.75, 1.0, Holding.YES
+    assert at_rest(status, KINEMATICS).opening == pytest.approx(1.0)
+    assert not at_rest(status, KINEMATICS).holding
+    status["holding"] = Holding.UNKNOWN
+    assert at_rest(status, KINEMATICS).opening == pytest.approx(1.0)
+
+
 def test_at_rest_fingers_that_may_hold_something_are_told_to_stay_closed() -> None:
     """After a restart the player knows no target: the opening at which they were stopped would take their force away."""
     status = np.zeros((), ARM_STATUS)

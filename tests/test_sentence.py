@@ -7,6 +7,7 @@ simulation's and the controller's own records.
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -142,10 +143,25 @@ def test_with_two_cups_colours_swapped_the_other_cup_is_taken(bed: Bed) -> None:
     bowl = scenes.SceneObject("bowl", "white", 0.60, 0.0, 0.0, 0.0, "bowl0")
     bed.load(scenes.Scene((blue, red, bowl), (0.5, -0.3)))
     bed.world("swap_colors", a="cup0", b="cup1")
+    over, openings = threading.Event(), []
+
+    def watch() -> None:
+        while not over.wait(0.03):
+            report = bed.world()
+            openings.append((report["opening"], bool(report["fetched"])))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     task = bed.say("bring me the blue cup")
+    over.set()
+    watcher.join()
     assert task.state == task_pb2.TASK_STATE_DONE, task.text_en
     assert bed.piece("cup1")["fetched"]
     assert not bed.piece("cup0")["lifted"]
+    released = next(i for i, (opening, fetched) in enumerate(openings) if fetched and opening > 0.9)
+    assert min(opening for opening, _ in openings[released:]) > 0.9, (
+        "the fingers closed again on what they had set down"
+    )
 
 
 def test_stop_and_sigterm_leave_the_cup_in_the_fingers(bed: Bed) -> None:

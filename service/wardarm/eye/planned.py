@@ -17,6 +17,7 @@ from wardarm.policy import contract
 from wardarm.shm.layouts import Holding
 
 Array = NDArray[np.float64]
+_LETTING_GO = 0.05  # of the opening: told to open so much wider than they stand, fingers are on their way
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,15 @@ def at_rest(status: Any, kinematics: Kinematics) -> Planned:
 
     Fingers that hold something, or may (UNKNOWN), count as closed, whatever opening they stopped at: the policy knows a
     held object by a commanded opening of 0, and a command to stay where they stand would take their force away. Before
-    the first command (grip_target -1) empty ones are as the gripper says.
+    the first command (grip_target -1) empty ones are as the gripper says. Fingers that were told to open wider than they
+    are let go, though what they held counts as held until they have arrived: told to close now, they would take it again.
     """
     q = np.array(status["target_q_rad"], np.float64)
     if not np.isfinite(q).all() or not q.any():  # no target before the player's first cycle
         q = np.array(status["q_rad"], np.float64)
-    held = int(status["holding"]) != Holding.NO
     target = float(status["grip_target"])
+    letting_go = target > float(status["grip_opening"]) + _LETTING_GO
+    held = int(status["holding"]) != Holding.NO and not letting_go
     opening = 0.0 if held else min(target, 1.0) if target >= 0 else float(status["grip_opening"])
     zero = np.zeros(6)
     return Planned(q, zero, zero, kinematics.forward(q), opening)
