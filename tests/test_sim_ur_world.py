@@ -195,6 +195,22 @@ def test_what_an_injection_does_not_understand_it_says(ur: Robot) -> None:
             ur.ask(command)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["pwm -1 on", "pwm 99 on", "pwm 8 on nan", "pwm 8 on 1000 101", "digital 99 on", "digital -1 off", "inject jog nan",
+     "inject jog 1e308", "place 0 nan 0 0 0 0", "place 0 0 inf 0 0 0", "inject force 0 0 nan", "analog 0 nan", "analog 0 99",
+     "at -1 state", "at nan state", "at 1 nonsense"],
+)  # fmt: skip
+def test_a_number_or_pin_that_cannot_be_changes_nothing(ur: Robot, command: str) -> None:
+    before = ur.ask("state")
+    with pytest.raises(AssertionError, match=r"outside|digital inputs are|no such command"):
+        ur.ask(command)
+    after = ur.ask("state")
+    assert after["q"] == pytest.approx(before["q"], abs=1e-6)
+    assert after["safety_mode"] == before["safety_mode"]
+    ur.wait("the next cycles", lambda s: s["cycle"] > after["cycle"] + 2)
+
+
 def test_the_dashboard_loads_and_plays_programs_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "wave.script").write_text("def wave():\n  while True:\n    sync()\n  end\nend\n")
     with robot("--programs", str(tmp_path)) as made:

@@ -9,12 +9,13 @@ Every answer is one JSON object on one line; `error` says what was wrong.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.connection import Connection, Service
-from wardarm.sim.ur_controller.faults import INJECTIONS, Faults, on
+from wardarm.sim.ur_controller.faults import INJECTIONS, Faults, on, within
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PORT = 30100
 Command = Callable[..., Any]
+PINS = 18  # digital inputs: 8 standard, 8 configurable, 2 of the tool, in the order of RTDE's bits
+JOINT_MAX_RAD = math.radians(363.0)
 _LINE_MAX = 1 << 20  # bytes without a newline
 
 
@@ -89,11 +92,12 @@ class ControlPort(Service):
         self, pin: Any, is_on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
     ) -> dict[str, Any]:
         stamp = None if t_ns is None else int(t_ns)
-        news = self.controller.pwm(int(pin), on(is_on), stamp, float(frequency_hz), float(duty_percent))
+        frequency, duty = within("frequency", frequency_hz, 0.1, 1e6), within("duty", duty_percent, 0.0, 100.0)
+        news = self.controller.pwm(_pin(pin), on(is_on), stamp, frequency, duty)
         return {"ok": True, "news": news, "cycle": self.controller.cycle}
 
     def digital(self, pin: Any, is_on: Any) -> None:
-        c, pin = self.controller, int(pin)
+        c, pin = self.controller, _pin(pin)
         c.lines.pop(pin, None)
         c.digital_in = c.digital_in & ~(1 << pin) | int(on(is_on)) << pin
 
@@ -107,8 +111,9 @@ class ControlPort(Service):
         if len(q) != 6:
             raise ValueError(f"place needs 6 joint positions in rad, not {len(q)}")
         c = self.controller
+        wanted = [within("place", v, -JOINT_MAX_RAD, JOINT_MAX_RAD) for v in q]
         c.stop_program()
-        c.move_by_hand([float(v) - now for v, now in zip(q, c.state.q, strict=True)])
+        c.move_by_hand([v - now for v, now in zip(wanted, c.state.q, strict=True)])
 
     def remote(self, is_on: Any) -> None:
         self.controller.remote = on(is_on)
@@ -119,7 +124,7 @@ class ControlPort(Service):
         if number not in range(4):
             raise ValueError(f"analog {pin}: there are 0, 1 (control box), 2 and 3 (tool)")
         inputs = self.controller.analog_in if number < 2 else self.controller.tool_analog_in
-        inputs[number % 2] = float(value)
+        inputs[number % 2] = within("analog", value, 0.0, 10.0)
 
     def inject(self, what: str, *args: Any) -> None:
         self.faults.inject(what, *args)
@@ -130,7 +135,11 @@ class ControlPort(Service):
 
     def at(self, time_s: Any, *words: Any) -> None:
         """`at 2.5 inject estop on`: that command, at that controller time."""
-        self.scheduled.append((float(time_s), [str(w) for w in words]))
+        if not words or str(words[0]) not in self.commands:
+            raise ValueError(
+                f"at {time_s} {' '.join(map(str, words))}: no such command; there are {', '.join(sorted(self.commands))}"
+            )
+        self.scheduled.append((within("at", time_s, 0.0, 1e9), [str(w) for w in words]))
         self.scheduled.sort(key=lambda s: s[0])
 
     def publish(self) -> None:
@@ -139,3 +148,10 @@ class ControlPort(Service):
             answer = self.answer(shlex.join(words))
             if "error" in answer:
                 self.controller.note(f"at: {' '.join(words)}: {answer['error']}")
+
+
+def _pin(value: Any) -> int:
+    number = int(value)
+    if number not in range(PINS):
+        raise ValueError(f"pin {value}: digital inputs are 0 to {PINS - 1}")
+    return number

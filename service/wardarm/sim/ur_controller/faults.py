@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ class Faults:
         c.safety.power_off()
         c.digital_out, c.analog_out, c.popup_open, c.loaded = 0, [0.0, 0.0], False, ""
         c.load_installation()
-        self.server.away(_within("power_loss", seconds, 0.0, 600.0))
+        self.server.away(within("power_loss", seconds, 0.0, 600.0))
 
     def _reset(self) -> None:
         c, server = self.controller, self.server
@@ -136,33 +137,39 @@ class Faults:
     def _jog(self, *offsets: Any) -> None:
         if not 1 <= len(offsets) <= 6:
             raise ValueError(f"jog needs 1 to 6 joint offsets in rad, not {len(offsets)}")
-        self.controller.move_by_hand([*(float(v) for v in offsets), *[0.0] * (6 - len(offsets))])
+        self.controller.move_by_hand(
+            [*(within("jog", v, -2 * math.pi, 2 * math.pi) for v in offsets), *[0.0] * (6 - len(offsets))]
+        )
 
     def _payload(self, kg: Any) -> None:
-        extra = _within("payload", kg, 0.0, 100.0) - self.controller.payload_kg
+        extra = within("payload", kg, 0.0, 100.0) - self.controller.payload_kg
         self.controller.force_bias = [0.0, 0.0, -extra * GRAVITY_M_S2, 0.0, 0.0, 0.0]
 
     def _force(self, *wrench: Any) -> None:
         if len(wrench) not in (3, 6):
             raise ValueError(f"force needs 3 or 6 numbers, not {len(wrench)}")
-        self.controller.force_bias = [*(float(v) for v in wrench), *[0.0] * (6 - len(wrench))]
+        self.controller.force_bias = [
+            *(within("force", v, -1000.0, 1000.0) for v in wrench),
+            *[0.0] * (6 - len(wrench)),
+        ]
 
     def _popup(self, *text: Any) -> None:
         self.controller.popup_open = True
         self.controller.note(f"popup Injected: {_text(text)}")
 
     def _freeze(self, seconds: Any) -> None:
-        self.server.freeze_s = _within("freeze", seconds, 0.0, 600.0)
+        self.server.freeze_s = within("freeze", seconds, 0.0, 600.0)
 
     def _slow(self, factor: Any) -> None:
-        self.server.slowness = _within("slow", factor, 1.0, 100.0)
+        self.server.slowness = within("slow", factor, 1.0, 100.0)
 
 
 def _text(words: tuple[Any, ...]) -> str:
     return " ".join(str(w) for w in words) or "injected"
 
 
-def _within(name: str, value: Any, least: float, most: float) -> float:
+def within(name: str, value: Any, least: float, most: float) -> float:
+    """The number, if it is one and in that range; NaN is in none. Raises ValueError."""
     number = float(value)
     if not least <= number <= most:
         raise ValueError(f"{name} {value}: outside [{least:g}, {most:g}]")
