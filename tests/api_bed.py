@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from wardarm.api.board import reason_of
 from wardarm.arm.holds import Cause, HoldLatch
-from wardarm.client import Client, Refused
+from wardarm.client import Client, Lease, Refused
 from wardarm.shm import ring
 from wardarm.shm.layouts import (
     TEXT,
@@ -310,13 +310,13 @@ def clean(bed: Bed, client: Client) -> None:
     """Make the bedside ready for the next test: nobody against motion, nothing held, no task, no lease."""
     for process in list(bed.against):
         bed.say(process, HoldReason.NONE)
+    bed.state, bed.at_rest, bed.playing_id, bed.tilt_rad, bed.speed_rad_s = ArmState.READY, True, 0, 0.0, 0.0
+    bed.holding = Holding.NO
     wait_until(lambda: not client.state().lease.client)
     with client.lease() as lease:
         if client.state().stopped:
             client.clear_stop(lease)
-        wait_until(lambda: all(h.clearable for h in client.state().holds))
-        if tokens := [h.token for h in client.state().holds]:
-            client.resume(tokens, lease)
+        wait_until(lambda: _resumed(client, lease))
         state = client.state()
         if state.HasField("task"):
             with contextlib.suppress(Refused):  # it has just ended by itself
@@ -324,5 +324,12 @@ def clean(bed: Bed, client: Client) -> None:
     wait_until(lambda: bed.motion_allowed() and not client.state().HasField("task"))
     bed.steps.clear()
     bed.resumes.clear()
-    bed.state, bed.at_rest, bed.playing_id, bed.tilt_rad, bed.speed_rad_s = ArmState.READY, True, 0, 0.0, 0.0
-    bed.carry_out, bed.final, bed.final_reason, bed.holding = True, StepState.DONE, "", Holding.NO
+    bed.carry_out, bed.final, bed.final_reason = True, StepState.DONE, ""
+
+
+def _resumed(client: Client, lease: Lease) -> bool:
+    holds = client.state().holds
+    if all(h.clearable for h in holds) and holds:
+        with contextlib.suppress(Refused):  # the arm is seen at rest a moment later, or another hold came in between
+            client.resume([h.token for h in holds], lease)
+    return not client.state().holds

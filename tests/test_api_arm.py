@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +42,7 @@ class RealArm:
             },
         }  # fmt: skip
         self.file.write_text(json.dumps(settings))
+        self._number = 0
         self.processes: list[subprocess.Popen[bytes]] = []
         self.ending = threading.Event()
         bench = str(Path(__file__).with_name("arm_bench.py"))
@@ -84,16 +84,30 @@ class RealArm:
         return slot.data  # type: ignore[no-any-return]
 
     def move(self, duration_s: float = 3.0) -> None:
-        """A slow turn of the base joint, as postproc would hand it over; returns once it is under way."""
+        """A slow turn of the base joint, as postproc would hand it over; returns once it is under way.
+
+        Planned anew if the arm refused it: after a cancelled task a plan can be of a moment ago.
+        """
+        for _ in range(3):
+            number = self._hand_over(duration_s)
+            wait_until(
+                lambda n=number: self.read()["path_s"] > 0.8 or self.read()["refused_id"] == n, 20, str(self.read())
+            )
+            if self.read()["refused_id"] != number:
+                return
+        raise AssertionError(f"refused three times: {dict(zip(self.read().dtype.names, self.read(), strict=True))}")
+
+    def _hand_over(self, duration_s: float) -> int:
         status = self.read()
         knots = quintic_move(np.array(status["target_q_rad"]), [0.3, 0, 0, 0, 0, 0], duration_s)
         trajectory = np.zeros((), TRAJECTORY)
-        trajectory["id"], trajectory["plan_epoch"] = time.monotonic_ns(), status["plan_epoch"]
+        self._number += 1  # the player takes numbers that rise
+        trajectory["id"], trajectory["plan_epoch"] = self._number, status["plan_epoch"]
         trajectory["duration_s"], trajectory["ramp_s"] = duration_s, 0.34
         trajectory["source"], trajectory["knot_count"] = Source.SCRIPTED, len(knots)
         trajectory["knots"][: len(knots)] = knots
         self.trajectories.publish(trajectory)
-        wait_until(lambda: float(self.read()["path_s"]) > 0.8, 20)
+        return int(trajectory["id"])
 
     def close(self) -> None:
         for process in reversed(self.processes):

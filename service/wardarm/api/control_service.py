@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 from wardarm.api import roles, rpc
@@ -11,6 +13,8 @@ from wardarm.api.loop import ControlLoop
 from wardarm.api.view import attended_message, hold_messages
 from wardarm.shm.layouts import CommandKind
 from wardarm.v1 import control_pb2, control_pb2_grpc
+
+STORED_S = 0.5  # a Stop that was answered outlives the process, unless the disk takes longer than this
 
 
 class _PauseAndStop(control_pb2_grpc.ControlServiceServicer):  # type: ignore[misc]
@@ -28,7 +32,9 @@ class _PauseAndStop(control_pb2_grpc.ControlServiceServicer):  # type: ignore[mi
 
     @rpc.unary
     async def Stop(self, request: Any, context: Any) -> Any:
-        self._loop.stop(roles.signed(_cut(request.actor, 64), roles.caller(context)), _cut(request.reason, 60))
+        stored = self._loop.stop(roles.signed(_cut(request.actor, 64), roles.caller(context)), _cut(request.reason, 60))
+        with contextlib.suppress(Exception):  # the arm stops all the same; the store's trouble is in the log
+            await asyncio.wait_for(asyncio.wrap_future(stored), STORED_S)
         return control_pb2.StopResponse(holds=hold_messages(self._loop, self._loop.holds()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import grpc
@@ -149,14 +150,16 @@ class ControlLoop:
             self.word.hold(HoldReason.CLIENT, detail)
         self.audit(actor, "pause", self._task_id(), why)
 
-    def stop(self, actor: str, why: str) -> None:
+    def stop(self, actor: str, why: str) -> Future[None]:
+        """The word is taken and the arm told at once. The future: it is stored, and outlives this process."""
         self.word.hold(HoldReason.STOP, _detail("stopped", actor, why))
         self.commands.send(CommandKind.STOP, actor)
         self.stopped = True
-        self.store.later(lambda: self.store.set_fact(STOPPED, actor or "a client"))
+        stored = self.store.later(lambda: self.store.set_fact(STOPPED, actor or "a client"))
         self.audit(actor, "stop", self._task_id(), why)
         who = actor or "a client"
         self.tasks.cancel(Text(f"（{who} 按了停止）", f" ({who} pressed Stop)"))
+        return stored
 
     def clear_stop(self, lease_id: str, actor: str) -> None:
         lease = self.some_lease(lease_id)
