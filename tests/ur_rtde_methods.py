@@ -29,8 +29,8 @@ Case = Callable[[Any, "Ask"], Any]
 
 # method: why the simulator has no answer. The program stops with a message, or the call has no effect; the table says which.
 NOT_MODELLED = {
-    "getMassMatrix": "no dynamics: the program stops and says so",
-    "getCoriolisAndCentrifugalTorques": "no dynamics: the program stops and says so",
+    "getMassMatrix": "links as mass points; and ur_rtde reads `output_double_register_6` and up, which its recipe does not have: it raises",
+    "getCoriolisAndCentrifugalTorques": "links as mass points; zeros at rest",
     "directTorque": "no dynamics: the program stops and says so",
     "forceMode": "accepted with a warning in the log, the arm stays",
     "forceModeSetDamping": "accepted with a warning in the log",
