@@ -227,6 +227,16 @@ class Bench:
     def ready(self) -> None:
         self.until_state(ArmState.READY)
 
+    def clear(self) -> None:
+        """At rest, nothing held, player running: whatever an earlier test left is resumed."""
+
+        def ready() -> bool:
+            if self.state is ArmState.HELD:
+                self.resume()
+            return self.state is ArmState.READY
+
+        self.until(ready)
+
     # --- what eye, postproc and api do
 
     def trajectory(

@@ -30,15 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def bench(whole: Bench) -> Bench:
     """At rest, nothing held, player running."""
-
-    def clear() -> bool:
-        if whole.state is ArmState.READY:
-            return True
-        if whole.state is ArmState.HELD:
-            whole.resume()
-        return False
-
-    whole.until(clear)
+    whole.clear()
     return whole
 
 

@@ -5,11 +5,8 @@ Writes `out/prove/sentences.json`; a sentence that is in there is not tried agai
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ import pytest
 from bed import Bed
 from wardarm.client import Refused
 from wardarm.ops import installation, limits
-from wardarm.ops.rtde_log import RtdeLog
+from wardarm.ops.rtde_log import recorded
 from wardarm.sim.demo import asking
 from wardarm.sim.demo.staging import stage
 from wardarm.v1 import task_pb2
@@ -46,13 +43,6 @@ def keep(name: str, row: dict[str, Any]) -> None:
     FILE.write_text(json.dumps(results() | {name: row}, indent=1, ensure_ascii=False) + "\n")
 
 
-def record(log: RtdeLog, ended: threading.Event) -> None:
-    while not ended.is_set():
-        with contextlib.suppress(TimeoutError):
-            log.receive()
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Bed]:
     scene, _ = stage(asking.named(SENTENCES[0]), 0)
@@ -69,19 +59,12 @@ def test_the_sentence_is_tried(request: pytest.FixtureRequest, seed: int, senten
     scene, target = stage(asking.named(sentence), seed)
     assert target is not None
     bed.load(scene)
-    log = RtdeLog(bed.config.arm.host)
-    log.socket.settimeout(0.2)
-    ended = threading.Event()
-    recorder = threading.Thread(target=record, args=(log, ended))
-    recorder.start()
-    try:
-        task = bed.say(sentence)
-        text, state = task.text_en, task_pb2.TaskState.Name(task.state)
-    except Refused as e:
-        text, state = e.text, e.reason
-    finally:
-        ended.set()
-        recorder.join()
+    with recorded(bed.config.arm.host) as log:
+        try:
+            task = bed.say(sentence)
+            text, state = task.text_en, task_pb2.TaskState.Name(task.state)
+        except Refused as e:
+            text, state = e.text, e.reason
     report = bed.world()
     piece = next(p for p in report["pieces"] if p["name"] == target.name)
     samples = log.array()

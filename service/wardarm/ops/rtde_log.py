@@ -11,10 +11,13 @@ Errors: `RtdeRefused` names the field or the step that the controller refused.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import socket
 import struct
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +100,29 @@ class RtdeLog:
             out[name] = raw[name]
         out["arrival_ns"] = self.arrival_ns
         return out
+
+
+@contextlib.contextmanager
+def recorded(host: str) -> Iterator[RtdeLog]:
+    """A log that a thread of its own fills for the length of the block; complete when the block is left."""
+    log = RtdeLog(host)
+    log.socket.settimeout(0.2)
+    over = threading.Event()
+
+    def record() -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                log.receive()
+            time.sleep(0.02)
+
+    recorder = threading.Thread(target=record, daemon=True)
+    recorder.start()
+    try:
+        yield log
+    finally:
+        over.set()
+        recorder.join()
+        log.socket.close()
 
 
 def main() -> None:

@@ -170,13 +170,8 @@ class World:
     def move_camera(self, shift_m: ArrayLike, turn_rad: ArrayLike) -> None:
         """The D455 stands off its place: shift in the base frame, turn as a rotation vector in the camera's frame."""
         camera = self.model.camera("d455").id
-        turn = np.asarray(turn_rad, float)
-        angle = float(np.linalg.norm(turn))
-        knock, quat = np.zeros(4), np.zeros(4)
-        mujoco.mju_axisAngle2Quat(knock, turn / angle if angle else np.array([1.0, 0, 0]), angle)
-        mujoco.mju_mulQuat(quat, self._camera_quat, knock)
         self.model.cam_pos[camera] = self._camera_pos + np.asarray(shift_m, float)
-        self.model.cam_quat[camera] = quat
+        self.model.cam_quat[camera] = turned(self._camera_quat, turn_rad)
 
     def show_state(self, state: Any, repaint: bool = True) -> None:
         """Be as published, for drawing: positions only, nothing of the dynamics."""
@@ -215,3 +210,13 @@ class World:
 
 def piece_height_m(name: str) -> float:
     return HEIGHT_M[name[:-1]]
+
+
+def turned(quat: ArrayLike, turn_rad: ArrayLike) -> NDArray[np.float64]:
+    """A quaternion (w x y z) turned further by a rotation vector in its own frame, rad."""
+    turn = np.asarray(turn_rad, np.float64)
+    angle = float(np.linalg.norm(turn))
+    further, out = np.zeros(4), np.zeros(4)
+    mujoco.mju_axisAngle2Quat(further, turn / angle if angle else np.array([1.0, 0, 0]), angle)
+    mujoco.mju_mulQuat(out, np.asarray(quat, np.float64), further)
+    return out

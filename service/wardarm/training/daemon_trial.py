@@ -7,11 +7,9 @@ for is resumed (`sim.demo.attendant`) and counted with the trial.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import numpy as np
 
 from wardarm.client import Client, Refused
 from wardarm.ops import limits
-from wardarm.ops.rtde_log import RtdeLog
+from wardarm.ops.rtde_log import recorded
 from wardarm.sim import scenes
 from wardarm.sim.control import ask
 from wardarm.sim.demo.attendant import Attendant
@@ -71,8 +69,11 @@ class DaemonBench:
             self._start(scene)
         self._world("load_scene", scene=scene.to_json())
         touches = self._world("report")["touches"]
-        with self._logged(trial):
+        with recorded(self.config.arm.host) as log:
             self._say(text, trial)
+        samples = log.array()
+        trial.seconds = round(len(samples) * 0.002, 2)
+        trial.limit_ratio = round(limits.ratios(limits.motion(samples, self.config.arm), self.config.limits).largest, 4)
         after = self._world("report")
         pieces = {p["name"]: p for p in after["pieces"]}
         trial.success = bool(pieces[task.piece.name]["fetched"])
@@ -105,30 +106,3 @@ class DaemonBench:
 
     def _resumes(self, _late: str) -> None:
         self.resumed += 1
-
-    @contextlib.contextmanager
-    def _logged(self, trial: Trial) -> Any:
-        """Fills in seconds and the largest value / limit from the controller's own stream."""
-        log = RtdeLog(self.config.arm.host)
-        log.socket.settimeout(0.2)
-        over = threading.Event()
-
-        def record() -> None:
-            while not over.is_set():
-                with contextlib.suppress(TimeoutError):
-                    log.receive()
-                time.sleep(0.02)
-
-        recorder = threading.Thread(target=record, daemon=True)
-        recorder.start()
-        try:
-            yield
-        finally:
-            over.set()
-            recorder.join()
-            log.socket.close()
-            samples = log.array()
-            trial.seconds = round(len(samples) * 0.002, 2)
-            trial.limit_ratio = round(
-                limits.ratios(limits.motion(samples, self.config.arm), self.config.limits).largest, 4
-            )

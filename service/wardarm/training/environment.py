@@ -18,7 +18,7 @@ from wardarm.policy.view import Pose
 from wardarm.sim.renderer import D455_GROUPS, Renderer, View  # before anything that imports mujoco: it picks the GL
 from wardarm.sim.robot import FINGER_CTRL_MAX, HOME_Q_RAD
 from wardarm.sim.scenes import COLORS, GRASP_Z_M, Scene, SceneObject
-from wardarm.sim.world import ARM_DOF, World, build
+from wardarm.sim.world import ARM_DOF, World, build, turned
 from wardarm.training.expert import State
 
 import mujoco  # isort: skip
@@ -182,12 +182,8 @@ class Environment:
     def move_camera(self, shift_m: NDArray[np.float64], turn_rotvec_rad: NDArray[np.float64]) -> None:
         """Displace the camera from where it is: what a knock or a bad mounting does."""
         model = self.world.model
-        turn, quat = np.zeros(4), np.zeros(4)
-        angle = float(np.linalg.norm(turn_rotvec_rad))
-        mujoco.mju_axisAngle2Quat(turn, turn_rotvec_rad / angle if angle else np.array([1.0, 0, 0]), angle)
-        mujoco.mju_mulQuat(quat, model.cam_quat[self.camera], turn)
         model.cam_pos[self.camera] += shift_m
-        model.cam_quat[self.camera] = quat
+        model.cam_quat[self.camera] = turned(model.cam_quat[self.camera], turn_rotvec_rad)
         mujoco.mj_forward(model, self.world.data)
 
     def camera_pose(self) -> Pose:
