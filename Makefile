@@ -20,11 +20,11 @@ $(STAMPS)/apt-test: $(STAMPS)/apt .ci/apt-test.txt
 	@.ci/apt-install .ci/apt-test.txt
 	@touch $@
 
-$(STAMPS)/venv: $(STAMPS)/apt pyproject.toml
+$(STAMPS)/venv: $(STAMPS)/apt pyproject.toml .ci/build.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or 3.12 is needed (set PYTHON=...)"; exit 1; }
 	@echo "setting up $(VENV) with $(PYTHON) (a few minutes, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=1.1,<2' 'nanobind>=3.1,<4' ninja setuptools
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r .ci/build.txt
 	@touch $@
 
 $(STAMPS)/wardarm: $(STAMPS)/venv $(CPP)
