@@ -136,6 +136,37 @@ def test_a_visitor_holds_the_arm_and_only_a_resume_that_names_the_hold_goes_on(b
     assert touches["table"] == 0
 
 
+def test_on_a_full_leaf_nothing_is_fetched_and_nothing_moves(bed: Bed) -> None:
+    cup = scenes.SceneObject("cup", "blue", 0.34, -0.20, 0.0, 0.4, "cup0")
+    full = (
+        scenes.SceneObject("bowl", "white", 0.42, 0.53, 0.0, 0.0, "bowl0"),
+        scenes.SceneObject("bowl", "red", 0.55, 0.53, 0.0, 0.0, "bowl1"),
+    )
+    bed.load(scenes.Scene((cup, *full), (0.5, -0.3)))
+    bed.wait_pictures()
+    before = bed.q_rad()
+    task = bed.say("bring me the blue cup")
+    assert task.state == task_pb2.TASK_STATE_REFUSED
+    assert "clear the leaf" in task.text_en
+    assert "\u684c\u677f" in task.text_zh or "\u6258\u677f" in task.text_zh
+    assert np.allclose(bed.q_rad(), before, atol=1e-3)
+
+
+def test_what_does_not_stand_where_it_was_let_go_is_not_called_done(bed: Bed) -> None:
+    """Somebody takes the cup away, or it falls: the arm has done its part, the task is not done."""
+    scene, cup = stage(CUP, 3)
+    assert cup is not None
+    bed.load(scene)
+    with bed.client.lease() as lease:
+        task = bed.client.create_task(lease, instruction=SENTENCE)
+        with bed.attended(lease):
+            bed.wait("set down", lambda _: bed.piece(cup.name)["fetched"])
+        bed.world("remove", name=cup.name)
+        ended = bed.follow(task, lease)
+    assert ended.state == task_pb2.TASK_STATE_FAILED
+    assert "please look" in ended.text_en
+
+
 def test_with_two_cups_colours_swapped_the_other_cup_is_taken(bed: Bed) -> None:
     """It is the picture that decides: the same scene and sentence, only the paint differs."""
     blue = scenes.SceneObject("cup", "blue", 0.34, -0.20, 0.0, 0.4, "cup0")

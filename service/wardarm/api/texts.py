@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
@@ -32,7 +33,28 @@ def hold(reason: HoldReason) -> Text:
 
 
 def step(state: StepState, detail: str = "") -> Text:
-    return _text("step", state.name, {"detail": detail})
+    """`detail`: eye's reason, English."""
+    row = _table()["step"][state.name]
+    return Text(row["zh"].format(detail=in_chinese(detail)), row["en"].format(detail=detail))
+
+
+@cache
+def _reasons() -> list[tuple[re.Pattern[str], str]]:
+    rows = tomllib.loads(resources.files("wardarm.api").joinpath("reasons.toml").read_text("utf-8"))["reason"]
+    return [(_pattern(row["en"]), row["zh"]) for row in rows]
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", template)  # text, name, text, name, ...
+    return re.compile("".join(f"(?P<{p}>.*?)" if i % 2 else re.escape(p) for i, p in enumerate(parts)), re.DOTALL)
+
+
+def in_chinese(reason: str) -> str:
+    """A reason of eye's in Chinese; as it is if nobody has translated it."""
+    for pattern, zh in _reasons():
+        if found := pattern.fullmatch(reason):
+            return zh.format(**found.groupdict())
+    return reason
 
 
 def task(name: str, **values: object) -> Text:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wardarm.eye import leaf, letting_go
 from wardarm.eye.follow import StepEnded, Ticks
 from wardarm.eye.planned import Planned
 from wardarm.eye.scripted import Fingers, Line, lifted, via_travel
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 KINDS = frozenset({StepKind.PUT, StepKind.PUT_BACK, StepKind.POUR, StepKind.HAND_OVER})
 LET_GO_WITHIN_M = 0.015
 """The plan's height against that of the grasp, before the fingers open."""
-SET_DOWN_GAP_M = 0.002
 POUR_S = 3.0
 RIGHT_UP_M = 0.13
 """The bottle is righted this much higher than it poured: its foot clears the vessel."""
@@ -41,6 +41,7 @@ def flow(m: StepMachine, kind: StepKind) -> Ticks[None]:
             raise StepEnded(StepState.REFUSED, "the fingers hold something already: set it down or release it first")
         yield from m._home(StepState.MOVING)
         yield from m._ask_valid(tokens)
+        yield from leaf.clear_to_hold_out(m) if kind is StepKind.HAND_OVER else leaf.remember(m)
         m.report.grasp_attempts = 1
         m._phase = Phase.FETCHING
     if m._phase is Phase.FETCHING:
@@ -53,8 +54,7 @@ def flow(m: StepMachine, kind: StepKind) -> Ticks[None]:
         m.report.state, m.report.fraction = StepState.SETTING_DOWN, 0.7
         yield from (_pour_and_return(m) if kind is StepKind.POUR else _let_go(m))
         m._phase = Phase.RETURNING
-    m.report.fraction = 0.9
-    yield from m._home(StepState.RETURNING)
+    yield from m._home_and_look()
 
 
 def _brought(m: StepMachine) -> bool | None:
@@ -79,11 +79,11 @@ def _let_go(m: StepMachine) -> Ticks[None]:
                 "it is still held: use set down",
             )
     z_m = m.config.poses.travel_z
-    yield from m.follower.script(
+    script = yield from m.follower.script(
         lambda plan: [Fingers(1.0), Line(lifted(plan.pose, max(z_m, float(plan.pose.xyz_m[2]))))]
     )
-    yield from m._until_released()
-    m.grasp = None
+    yield from letting_go.until_released(m)
+    letting_go.note(m, float(script.end.xyz_m[0]), float(script.end.xyz_m[1]))
 
 
 def _pour_and_return(m: StepMachine) -> Ticks[None]:
@@ -98,12 +98,12 @@ def _pour_and_return(m: StepMachine) -> Ticks[None]:
     def legs(plan: Planned) -> list[Line | Fingers]:
         yaw = float(plan.pose.rpy_rad[2])
         upright = TcpPose(plan.pose.xyz_m + np.array([0.0, 0.0, RIGHT_UP_M]), np.array([0.0, 0.0, yaw]))
-        back = TcpPose(np.array([x, y, grasp.z_m + SET_DOWN_GAP_M]), upright.rpy_rad)
+        back = TcpPose(np.array([x, y, grasp.z_m + letting_go.SET_DOWN_GAP_M]), upright.rpy_rad)
         leaning = abs(float(plan.pose.rpy_rad[1])) > np.radians(10)
         first: list[Line | Fingers] = [Fingers(0.0, POUR_S), Line(upright)] if leaning else []
         begin = upright if leaning else plan.pose
         return [*first, *via_travel(begin, back, m.config.poses.travel_z), Fingers(1.0)]
 
     yield from m.follower.script(legs)
-    yield from m._until_released()
-    m.grasp = None
+    yield from letting_go.until_released(m)
+    letting_go.note(m, x, y)

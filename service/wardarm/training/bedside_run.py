@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from wardarm import _native
 from wardarm import config as configuration
 from wardarm.arm.params import write_planner_params
+from wardarm.eye.heights import Heights, free_place
 from wardarm.eye.planned import Planned, TrajectoryState
 from wardarm.eye.scripted import Fingers, Line, Script, lifted, via_travel
 from wardarm.kinematics import Kinematics, TcpPose
 from wardarm.policy import contract
+from wardarm.policy.view import Pose, intrinsics
 from wardarm.shm.layouts import RAW_CHUNK, TRAJECTORY
 from wardarm.sim.lockstep import Lockstep
 from wardarm.sim.lockstep_arm import LockstepArm
@@ -71,6 +73,7 @@ class BedsideRun:
         with tempfile.TemporaryDirectory() as folder:
             self.planner = _native.Planner(str(write_planner_params(self.config, Path(folder) / "planner.params")))
         self.opening = 1.0
+        self.spot: tuple[float, float] | None = None
         self._id = 0
         self._state: TrajectoryState | None = None
         self.sim.load_player()
@@ -84,6 +87,14 @@ class BedsideRun:
         self.sim.__exit__(*exception)
 
     # -- where it is
+    def choose_spot(self) -> bool:
+        """As `eye.leaf.choose`, by depth from a camera that stands as it should; False if the leaf has no free place."""
+        self.picture()
+        poses = self.config.poses
+        heights = Heights.measured(self.looks.depth_m(), Pose.trained(), intrinsics())
+        self.spot = free_place(heights, poses.leaf, poses.leaf_room, 0.0)
+        return self.spot is not None
+
     def picture(self) -> NDArray[np.uint8]:
         state = self.sim.world.state(0, 1.0, 1.0, 0, 0)
         world = self.looks.world
@@ -116,7 +127,9 @@ class BedsideRun:
         raw["id"], raw["profile"], raw["speed_scale"] = self._id, WARD, 1.0
         raw["traj"] = traj.astype(np.float16).view(np.uint16).reshape(raw["traj"].shape)
         raw["grip"] = grip.astype(np.float16).view(np.uint16)
-        data = self.planner.plan(raw.tobytes(), plan.q_rad, plan.qd_rad_s, plan.qdd_rad_s2)
+        data = self.planner.plan(
+            raw.tobytes(), plan.q_rad, plan.qd_rad_s, plan.qdd_rad_s2, opening=min(max(plan.opening, 0.0), 1.0)
+        )
         record = np.frombuffer(data, TRAJECTORY)[0]
         if int(record["status"]):
             return bytes(record["reason"]).split(b"\0")[0].decode() or f"plan status {int(record['status'])}"

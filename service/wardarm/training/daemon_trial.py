@@ -62,7 +62,7 @@ class DaemonBench:
 
     def run(self, kind: str, seed: int, number: int) -> Trial:
         rng = np.random.default_rng([seed, number, KINDS.index(kind)])
-        scene, task = tasks.draw(rng, kind)  # type: ignore[arg-type]
+        scene, task = tasks.draw_for_trial(rng, kind)  # type: ignore[arg-type]
         text = tasks.ask(rng, scene, task, self.split)
         trial = Trial(kind, number, language(text), text)
         if self._system is None:

@@ -16,12 +16,13 @@ from typing import Literal
 
 import numpy as np
 
+from wardarm.policy.lexicon import lexicon
 from wardarm.sim import scenes
 from wardarm.sim.scenes import COLORS, KINDS, Scene, SceneObject
 from wardarm.training import expert, language
 from wardarm.training.expert import HAND_OVER, Goal, Target
 from wardarm.training.language import Reference
-from wardarm.training.phrases import Language, Split
+from wardarm.training.phrases import LANGUAGES, Language, Split
 from wardarm.training.task_phrases import TASK_PHRASES
 
 TaskKind = Literal["fetch", "hand_over", "put", "pour", "put_back"]
@@ -91,22 +92,39 @@ def possible(scene: Scene, kind: TaskKind) -> list[Task]:
     return tasks
 
 
-def draw_scene(rng: np.random.Generator, kind: TaskKind) -> Scene:
+def draw_scene(rng: np.random.Generator, kind: TaskKind, colors: tuple[str, ...] = _EVERY_COLOR) -> Scene:
     """A scene that is likely to allow a task of this kind."""
     leaf: tuple[SceneObject, ...] = ()
     bare = kind == "pour" and rng.random() < _BARE_SHARE
     if kind == "put_back" or bare or rng.random() < _LEAF_SHARE:
         kinds = VESSELS if bare else KINDS
-        leaf = (scenes.piece_on_leaf(rng, kinds[int(rng.integers(len(kinds)))], _EVERY_COLOR[int(rng.integers(8))]),)
-    return scenes.sample(rng, leaf, colors=_EVERY_COLOR)
+        piece = kinds[int(rng.integers(len(kinds)))]
+        leaf = (scenes.piece_on_leaf(rng, piece, colors[int(rng.integers(len(colors)))]),)
+    return scenes.sample(rng, leaf, colors=colors)
 
 
-def draw(rng: np.random.Generator, kind: TaskKind | None = None) -> tuple[Scene, Task]:
+def spoken_colors() -> tuple[str, ...]:
+    """The colours that the instruction gate lets through, in either language."""
+    let_through = [set(lexicon(language).table["colors"]) for language in LANGUAGES]
+    return tuple(c for c in COLORS if all(c in table for table in let_through))
+
+
+def draw_for_trial(rng: np.random.Generator, kind: TaskKind) -> tuple[Scene, Task]:
+    """As `draw`, of what the product takes on: colours of its language, and a free leaf to set a fetched piece down on."""
+    while True:
+        scene, task = draw(rng, kind, spoken_colors())
+        if kind != "fetch" or not on_leaf(scene):
+            return scene, task
+
+
+def draw(
+    rng: np.random.Generator, kind: TaskKind | None = None, colors: tuple[str, ...] = _EVERY_COLOR
+) -> tuple[Scene, Task]:
     """A scene and a task in it, of `kind` or by SHARES."""
     wanted: TaskKind = kind or TASKS[int(rng.choice(len(TASKS), p=[SHARES[t] for t in TASKS]))]
     bare = rng.random() < 2 * _BARE_SHARE  # not every scene drawn for it allows it
     while True:
-        scene = draw_scene(rng, wanted)
+        scene = draw_scene(rng, wanted, colors)
         tasks = possible(scene, wanted)
         if wanted == "pour" and any(t.bare for t in tasks):
             tasks = [t for t in tasks if t.bare == bare] or tasks

@@ -89,7 +89,7 @@ class Bench:
         rng = np.random.default_rng([seed, number, KINDS.index(kind)])
         if kind == "three_step":
             return self._three_step(rng, number)
-        scene, task = tasks.draw(rng, kind)  # type: ignore[arg-type]
+        scene, task = tasks.draw_for_trial(rng, kind)  # type: ignore[arg-type]
         text = tasks.ask(rng, scene, task, self.split)
         trial = Trial(kind, number, language(text), text)
         with self._bedside(rng, scene) as run:
@@ -112,6 +112,9 @@ class Bench:
             if self.policy is not None and not self._valid(run, text):
                 trial.refused, trial.reason = True, "valid is low: refused"
                 return False
+            if task.kind == "fetch" and not run.choose_spot():
+                trial.refused, trial.reason = True, "no free place on the leaf: refused"
+                return False
             while not run.follow(policy, text, notes):
                 self._note_grasp(run, task, notes, before, trial)
                 if notes.retries == RETRIES:
@@ -123,7 +126,7 @@ class Bench:
             trial.retries += notes.retries
             self._note_grasp(run, task, notes, before, trial)
             self._finish(run, task, notes, trial)
-        except TaskFailed as e:
+        except (TaskFailed, TimeoutError) as e:  # the latter: the simulated robot stopped by itself
             trial.reason = str(e)
             return False
         finally:
@@ -151,7 +154,7 @@ class Bench:
         """What a script does once the policy has said done."""
         z_m = float(notes.grasp.xyz_m[2]) + SET_DOWN_GAP_M if notes.grasp is not None else task.goal.z_m
         if task.kind in ("fetch", "hand_over"):
-            run.set_down(*run.config.poses.leaf, z_m)
+            run.set_down(*(run.spot or run.config.poses.leaf), z_m)
         elif task.kind == "pour" and notes.grasp is not None:
             run.pour_and_right()
             run.set_down(float(notes.grasp.xyz_m[0]), float(notes.grasp.xyz_m[1]), z_m)
@@ -181,7 +184,7 @@ class Bench:
     def _three_step(self, rng: np.random.Generator, number: int) -> Trial:
         """拿杯子 -> 倒水 -> 放回: a cup to the leaf, water from the only bottle, the cup onto the mat."""
         while True:
-            scene = tasks.draw_scene(rng, "fetch")
+            scene = tasks.draw_scene(rng, "fetch", tasks.spoken_colors())
             if tasks.on_leaf(scene) or len(scene.find("bottle")) != 1:
                 continue
             first = [t for t in tasks.possible(scene, "fetch") if t.piece.kind == "cup"]
@@ -222,7 +225,7 @@ class Bench:
     def refusals(self, seed: int, number: int) -> tuple[bool, bool]:
         """(what is there was refused, what is not was accepted): one sentence each, once from home."""
         rng = np.random.default_rng([seed, number, 99])
-        scene, task = tasks.draw(rng)
+        scene, task = tasks.draw_for_trial(rng, TASKS[int(rng.integers(len(TASKS)))])
         said, nothing = tasks.ask(rng, scene, task, self.split), tasks.ask_for_nothing_here(rng, scene, self.split)
         with self._bedside(rng, scene) as run:
             return not self._valid(run, said), self._valid(run, nothing)
