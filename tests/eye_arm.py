@@ -147,7 +147,7 @@ class ScriptedArm:
         for k in index[1:]:
             angles.append(self.kinematics.solve(TcpPose(points[k, :3], points[k, 3:]), angles[-1]))
         angles.append(angles[-1])  # an interval to come to rest in
-        h = STRIDE / contract.RATE_HZ
+        h = STRIDE / contract.RATE_HZ / float(raw["speed_scale"])
         n = len(angles)
         t["knot_count"], t["duration_s"] = n, (n - 1) * h
         for i in range(n):

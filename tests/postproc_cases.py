@@ -83,9 +83,13 @@ class Bench:
         self.planner = _native.Planner(str(self.planner_file))
         self.envelope = _native.Envelope(str(self.envelope_file))
 
-    def plan(self, chunk: np.void, q: Array, qd: Array | None = None, qdd: Array | None = None) -> np.void:
+    def plan(
+        self, chunk: np.void, q: Array, qd: Array | None = None, qdd: Array | None = None, opening: float = -1.0
+    ) -> np.void:
+        """`opening`: what the fingers were told last; below 0: the chunk's first."""
         zero = np.zeros(6)
-        out = self.planner.plan(chunk.tobytes(), q, zero if qd is None else qd, zero if qdd is None else qdd)
+        rates = (zero if qd is None else qd, zero if qdd is None else qdd)
+        out = self.planner.plan(chunk.tobytes(), q, *rates, opening=opening)
         return np.frombuffer(out, TRAJECTORY)[0]  # type: ignore[no-any-return]
 
     def home(self) -> Array:

@@ -138,6 +138,19 @@ def test_park(bed: Bed, running: tuple[Bed, Server]) -> None:
     assert [kind.name for _, kind, _ in bed.steps] == ["PARK"]
 
 
+def test_speed_changes_what_runs(bed: Bed, running: tuple[Bed, Server], client: Client) -> None:
+    assert wardarm(running, "speed", "0.5").exit_code == 1, "no task is under way"
+    bed.carry_out = False
+    with client.lease() as lease:
+        task = client.create_task(lease, instruction=SENTENCE)
+        wait_until(lambda: bed.steps)
+        done = wardarm(running, "speed", "0.5", "--json")
+        assert json.loads(done.stdout) == {"task_id": task.task_id, "speed_scale": 0.5}
+        assert "50 %" in client.task(task.task_id).text_en
+        client.cancel(lease, task.task_id)
+        client.follow(task.task_id, lease)
+
+
 def test_no_service_is_1_and_a_bad_configuration_is_2(tmp_path: Path) -> None:
     nobody = CliRunner().invoke(app, ["status", "--address", "127.0.0.1:9", "--stop-address", "127.0.0.1:9"])
     assert nobody.exit_code == 1

@@ -70,6 +70,72 @@ def test_the_step_block_carries_what_the_sentence_named(bed: Bed, client: Client
         client.follow(task.task_id, lease)
 
 
+def published_step(bed: Bed) -> tuple[int, float]:
+    """seq and speed of the Step block now."""
+    slot = ring.Reader(BlockKind.STEP, bed.prefix).latest()
+    assert slot is not None
+    return int(slot.data["seq"]), round(float(slot.data["speed_scale"]), 3)
+
+
+def test_slower_said_under_way_changes_the_step_that_runs_and_those_after_it(bed: Bed, client: Client) -> None:
+    bed.carry_out = False
+    with client.lease() as lease:
+        task = client.create_task(lease, instruction="拿杯子，倒水")
+        wait_until(lambda: len(bed.steps) == 1)
+        seq, speed = published_step(bed)
+        assert speed == 1.0
+        for sentence, wanted in (
+            ("慢一点", 0.5),
+            ("再慢一点！", 0.25),
+            ("slower please", 0.2),
+            ("faster", 0.4),
+            ("请慢一点", 0.2),
+        ):
+            with pytest.raises(Refused) as refused:
+                client.create_task(lease, instruction=sentence)
+            assert refused.value.reason == "PACE_REQUESTED"
+            assert published_step(bed) == (seq, pytest.approx(wanted)), sentence
+        assert client.task(task.task_id).state == task_pb2.TASK_STATE_RUNNING
+        assert [step for step, _, _ in bed.steps] == [seq], "eye is given no new step"
+        bed.report(StepState.DONE)
+        wait_until(lambda: len(bed.steps) == 2)
+        assert published_step(bed) == (bed.steps[1][0], pytest.approx(0.2))
+        with pytest.raises(Refused):
+            client.create_task(lease, instruction="正常速度")
+        assert published_step(bed)[1] == 1.0
+        client.cancel(lease, task.task_id)
+        client.follow(task.task_id, lease)
+
+
+def test_another_screen_may_set_the_speed_and_the_task_says_so(bed: Bed, client: Client) -> None:
+    bed.carry_out = False
+    with client.lease() as lease:
+        task = client.create_task(lease, instruction=SENTENCE)
+        wait_until(lambda: bed.steps)
+        seq, _ = published_step(bed)
+        assert client.set_speed(task.task_id, 0.3) == pytest.approx(0.3)  # no lease of its own
+        assert published_step(bed) == (seq, pytest.approx(0.3))
+        assert "30 %" in client.task(task.task_id).text_en
+        for scale in (0.0, 0.05, 1.5, float("nan")):
+            with pytest.raises(Refused) as refused:
+                client.set_speed(task.task_id, scale)
+            assert "speed_scale" in str(refused.value)
+            assert published_step(bed) == (seq, pytest.approx(0.3))
+        bed.report(StepState.DONE)
+        client.follow(task.task_id, lease)
+        with pytest.raises(Refused) as refused:
+            client.set_speed(task.task_id, 0.5, lease)
+        assert refused.value.reason == "TASK_ENDED"
+    assert step_block(bed) is StepKind.NONE
+
+
+def test_slower_while_nothing_runs_changes_nothing(bed: Bed, client: Client) -> None:
+    with client.lease() as lease, pytest.raises(Refused) as refused:
+        client.create_task(lease, instruction="慢一点")
+    assert refused.value.reason == "PACE_REQUESTED"
+    assert step_block(bed) is StepKind.NONE
+
+
 def test_three_steps_run_one_after_the_other(bed: Bed, client: Client) -> None:
     task = client.say("拿杯子→倒水→放回")
     assert task.state == task_pb2.TASK_STATE_DONE

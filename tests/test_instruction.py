@@ -211,6 +211,29 @@ def test_ordinary_sentences_never_become_commands(gate: Instructions, sentence: 
     assert reading.refusal.reason != "STOP_REQUESTED"
 
 
+@pytest.mark.parametrize(
+    ("sentence", "pace"),
+    [
+        ("慢一点", "slower"), ("请慢一点。", "slower"), ("再慢点！", "slower"), ("太快了", "slower"), ("慢點", "slower"),
+        ("快一点吧", "faster"), ("正常速度", "normal"), ("slower", "slower"), ("Slow down, please!", "slower"),
+        ("please go faster", "faster"), ("normal speed", "normal"),
+    ],
+)  # fmt: skip
+def test_how_fast_said_alone_is_for_what_is_under_way(gate: Instructions, sentence: str, pace: str) -> None:
+    reading = gate.read(sentence)
+    assert reading.pace == pace
+    assert reading.steps == ()
+    assert reading.refusal is not None
+    assert reading.refusal.reason == "PACE_REQUESTED"
+
+
+@pytest.mark.parametrize(
+    "sentence", [*ORDINARY, "慢一点，把蓝色水杯拿给我", "slowly bring me the cup", "the nurse is slow", "正常人"]
+)
+def test_a_sentence_that_says_more_is_no_word_about_speed(gate: Instructions, sentence: str) -> None:
+    assert gate.read(sentence).pace is None
+
+
 def test_suggestions_are_sentences_that_work(gate: Instructions) -> None:
     for sentence in REFUSED:
         refusal = gate.read(sentence).refusal

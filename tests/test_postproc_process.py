@@ -56,6 +56,7 @@ class Desk:
     def status(self, **fields: Any) -> None:
         data = self.arm.blank()
         data["stamp_ns"], data["at_rest"], data["target_q_rad"] = time.monotonic_ns(), 1, self.q
+        data["grip_target"] = data["grip_opening"] = 1.0
         for key, value in fields.items():
             data[key] = value
         self.arm.publish(data)

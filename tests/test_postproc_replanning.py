@@ -39,7 +39,7 @@ def fetch(bench: Bench, profile: int, seed: int, target: tuple[float, ...], run:
         state = np.concatenate([pose[:3], rpy_of(pose), [opening, float(opening <= 0.06)]])
         if state[7] > 0.5 and np.linalg.norm(state[:3] - expert.hand_over) < 0.012:
             break
-        out = bench.plan(expert.chunk(state, rng, profile, step + 1), q, qd, qdd)
+        out = bench.plan(expert.chunk(state, rng, profile, step + 1), q, qd, qdd, opening)
         run.planned += 1
         if out["status"] == PlanStatus.OK:
             knots = knot_table(out)
@@ -111,8 +111,7 @@ def test_the_500_hz_motion_across_seams_has_no_step(run: Run) -> None:
 
 def test_the_arm_stands_still_while_the_fingers_close(run: Run) -> None:
     assert len(run.dwell_mm) >= 8
-    assert np.percentile(run.dwell_mm, 95) <= 1.0
-    assert max(run.dwell_mm) <= 3.0
+    assert max(run.dwell_mm) <= 1.0
 
 
 def test_the_path_is_followed(run: Run) -> None:

@@ -8,6 +8,17 @@
 #include "wardarm/sampler.hpp"
 
 namespace wardarm {
+namespace {
+
+// What the fingers were told last; before the first command they are as the gripper says. Below 0: not known.
+double told_opening(const ArmStatus& status) {
+  for (const double opening : {static_cast<double>(status.grip_target), static_cast<double>(status.grip_opening)}) {
+    if (opening >= 0.0 && opening <= 1.0) return opening;
+  }
+  return -1.0;
+}
+
+}  // namespace
 
 Answerer::Answerer(const Params& params)
     : planner_(params), history_(std::make_unique<std::array<Trajectory, kHistory>>()) {}
@@ -38,6 +49,7 @@ bool Answerer::find_start(const RawChunk& raw, const ArmStatus* status, std::uin
     }
     start.at_rest = true;
     start.state = {Joints(status->target_q_rad), Joints::Zero(), Joints::Zero()};
+    start.opening = told_opening(*status);
     return true;
   }
   const Trajectory& old = (*history_)[raw.join_trajectory_id % kHistory];
@@ -54,7 +66,9 @@ bool Answerer::find_start(const RawChunk& raw, const ArmStatus* status, std::uin
                       status->path_s);
   }
   std::size_t hint = 0;
-  start.state = sample_at({old.knots, old.knot_count}, raw.join_path_s, hint).state;
+  const Sample there = sample_at({old.knots, old.knot_count}, raw.join_path_s, hint);
+  start.state = there.state;
+  start.opening = there.grip;
   start.at_rest = start.state.qd.isZero(1e-9) && start.state.qdd.isZero(1e-9);
   return true;
 }

@@ -377,8 +377,8 @@ void Envelope::compare_stop(const Limits& limits, const Walk& walk, double ramp_
   verdict.max_ratio_stop = worst / limits.stop_factor;
 }
 
-EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int profile,
-                                std::span<const double> start) const {
+EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int profile, std::span<const double> start,
+                                bool loaded) const {
   EnvelopeVerdict verdict;
   char text[192] = "";
   if (profile < 0 || static_cast<std::size_t>(profile) >= profiles_.size()) {
@@ -439,6 +439,8 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
       if (!verdict.reason.empty()) return verdict;
     }
   }
+  verdict.reason = fingers_problem(knots, walk.tcp, loaded);
+  if (!verdict.reason.empty()) return verdict;
   compare_plan(limits, walk, verdict);
   compare_stop(limits, walk, ramp_s, verdict);
   if (!(verdict.max_ratio_plan <= 1.0 + kRounding)) {  // a NaN refuses

@@ -86,10 +86,12 @@ bool Law::keeps_dwells(bool last_chance) {
   return kept;
 }
 
-// True if the fingers are to move before the arm could settle from its speed at the start.
+// True if the fingers are to move before the arm could settle from its speed at the start. From point 0 on they move
+// only where it stands already.
 bool Law::dwells_soon() const {
   const auto dwells = path_->dwells();
-  return !dwells.empty() && dwells[0].first <= pace_.last() && pace_.time_of(dwells[0].first) < kSoon_s;
+  return !dwells.empty() && dwells[0].first > 0 && dwells[0].first <= pace_.last() &&
+         pace_.time_of(dwells[0].first) < kSoon_s;
 }
 
 // One fit's exceedances: what they ask of the next round.

@@ -16,6 +16,7 @@ constexpr double kBrakeShare = 0.5;   // the same for slowing down from the spee
 constexpr double kBendShare = 0.85;   // of acceleration, for the path's own bends
 constexpr double kMaxSlope = 12.0;    // change of the pace, 1/s
 constexpr double kFirstBlend_s = 0.35;
+constexpr double kRestBlend_s = 0.05;
 constexpr double kSettled_s = 0.1;  // of a wait: the arm has come to its place by then
 constexpr double kStep_s = 0.05;    // of the differences at the start
 constexpr int kFewestIntervals = 8;
@@ -154,7 +155,9 @@ double Law::first_blend(const PlanStart& start, double start_rate) const {
   constexpr double room = 1.2;
   const Joints lacking = start.state.qd - path_->slope_at(0.0) * start_rate;
   const Eigen::Matrix<double, 6, 1> tcp = arm_.jacobian(start.state.q) * lacking;
-  double needed_s = kFirstBlend_s;
+  // Where it stands for its fingers already, hardly anything is lacking.
+  const bool stands = !path_->dwells().empty() && path_->dwells()[0].first == 0;
+  double needed_s = stands ? kRestBlend_s : kFirstBlend_s;
   const auto fade = [&](double speed, const Bound& bound) {
     needed_s = std::max({needed_s, room * 3.94 * speed / bound.a, std::sqrt(room * 36.0 * speed / bound.j)});
   };

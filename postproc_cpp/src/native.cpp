@@ -67,10 +67,11 @@ std::unique_ptr<Payload> payload_from(const nb::bytes& raw, const char* name) {
 }
 
 nb::bytes plan(Planner& planner, const nb::bytes& raw, const Numbers& q, const Numbers& qd, const Numbers& qdd,
-               bool free, bool stops, double limit_share) {
+               bool free, bool stops, double limit_share, double opening) {
   if (!(limit_share > 0.0 && limit_share <= 1.0)) throw nb::value_error("limit_share is outside 0..1");
   const auto chunk = payload_from<RawChunk>(raw, "raw_chunk");
-  PlanStart start{{joints_from(q, "q_rad"), joints_from(qd, "qd_rad_s"), joints_from(qdd, "qdd_rad_s2")}, false};
+  PlanStart start{
+      {joints_from(q, "q_rad"), joints_from(qd, "qd_rad_s"), joints_from(qdd, "qdd_rad_s2")}, false, opening};
   start.at_rest = start.state.qd.isZero(1e-9) && start.state.qdd.isZero(1e-9);
   auto out = std::make_unique<Trajectory>();
   {
@@ -141,14 +142,14 @@ Array2<float> groot_output(const Floats& raw) {
 }
 
 nb::dict check(const Envelope& envelope, const KnotTable& table, double ramp_s, int profile,
-               const std::optional<Numbers>& start) {
+               const std::optional<Numbers>& start, bool loaded) {
   const auto knots = knots_of(table);
   std::span<const double> from;
   if (start) from = {start->data(), start->shape(0)};
   EnvelopeVerdict verdict;
   {
     const nb::gil_scoped_release release;
-    verdict = envelope.check(knots, ramp_s, profile, from);
+    verdict = envelope.check(knots, ramp_s, profile, from, loaded);
   }
   nb::dict out;
   out["ok"] = verdict.ok;
@@ -189,7 +190,7 @@ NB_MODULE(_native, m) {
           "__init__", [](Planner* self, const std::string& path) { new (self) Planner(Params::load(path)); },
           "params"_a)
       .def("plan", &plan, "raw_chunk"_a, "q_rad"_a, "qd_rad_s"_a, "qdd_rad_s2"_a, nb::kw_only(), "free"_a = false,
-           "stops"_a = true, "limit_share"_a = 1.0)
+           "stops"_a = true, "limit_share"_a = 1.0, "opening"_a = -1.0)
       .def("fk", &forward, "q_rad"_a)
       .def("ik", &inverse, "pose"_a, "near_rad"_a)
       .def("jacobian", &jacobian, "q_rad"_a)
@@ -202,5 +203,5 @@ NB_MODULE(_native, m) {
       .def("answer", &answer, "raw_chunk"_a, "arm_status"_a.none(), "now_ns"_a);
   nb::class_<Envelope>(m, "Envelope")
       .def(nb::init<const std::string&>(), "params"_a)
-      .def("check", &check, "knots"_a, "ramp_s"_a, "profile"_a = 0, "start"_a = nb::none());
+      .def("check", &check, "knots"_a, "ramp_s"_a, "profile"_a = 0, "start"_a = nb::none(), "loaded"_a = false);
 }

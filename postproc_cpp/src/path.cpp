@@ -56,8 +56,15 @@ const char* reach_text(Reach reach) {
 
 }  // namespace
 
+bool stands(const Ur5e& arm, const PlanStart& start) {
+  return (arm.jacobian(start.state.q) * start.state.qd).head<3>().norm() < kStill_m_s;
+}
+
 bool Path::build(const Chunk& chunk, const PlanStart& start, double tilt_rad, TrajectoryPoint* points, Refusal& why) {
   chunk_ = &chunk;
+  grip_ = chunk.grip;
+  dwells_ = chunk.dwells;
+  dwell_count_ = chunk.dwell_count;
   tilt_rad_ = tilt_rad;
   if (tilt_rad < std::numbers::pi) {
     tilt_rad_ = std::max(tilt_rad, tilt_of(arm_.tcp(start.state.q).rotation) + kTiltRoom_rad);
@@ -88,17 +95,6 @@ void Path::find_last_moving() {
   }
   for (const Dwell& dwell : dwells()) last = std::max(last, dwell.last);
   last_moving_ = std::min(last + kStandingKept, kPoints - 1);
-}
-
-// Openings and dwells. An arm that moves cannot dwell from its first point on: the fingers wait for the second.
-void Path::take_fingers(bool slow) {
-  grip_ = chunk_->grip;
-  dwells_ = chunk_->dwells;
-  dwell_count_ = chunk_->dwell_count;
-  if (dwell_count_ > 0 && dwells_[0].first == 0 && !slow) {
-    dwells_[0].first = 1;
-    grip_[1] = grip_[0];
-  }
 }
 
 bool Path::starts_at(const Pose& at, Refusal& why) const {
@@ -211,8 +207,7 @@ bool Path::smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why)
   std::array<Row, kPoints + kLead> buffer;
   std::array<double, kPoints + kLead> weight_buffer;
   const std::span<Row> rows = std::span(buffer).subspan(kLead);
-  const bool slow = (arm_.jacobian(start.state.q) * start.state.qd).head<3>().norm() < kStill_m_s;
-  take_fingers(slow);
+  const bool slow = stands(arm_, start);
   lay_path(at, slow, rows, std::span(weight_buffer).subspan(kLead));
   if (!start.at_rest && lead_in(start, std::span(buffer).first(kLead), rows[0], rows)) {
     std::fill_n(weight_buffer.begin(), kLead, kStartWeight);

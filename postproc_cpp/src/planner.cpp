@@ -11,6 +11,9 @@ constexpr double kTouched = 0.95;    // a limit counts as setting the pace above
 constexpr double kStopGoal = 0.992;  // of the stop limits, whose moments are sampled
 constexpr float kLeastScale = 0.05F;
 constexpr double kRampStep_s = 0.01;
+constexpr double kFingersStill = 1e-3;  // change of the opening between two knots
+constexpr double kFingerLag_s = 0.05;
+constexpr double kStandMost_m = 0.001;
 
 // Throws ParamsError for a limit that no UR5e has: zero, negative, beyond ten times its own.
 void demand_sensible(const std::string& name, std::span<const double> numbers) {
@@ -56,7 +59,8 @@ void Planner::plan(const RawChunk& raw, const PlanStart& start, const PlanOption
   } else if (raw.speed_scale != 0.0F && !(raw.speed_scale >= kLeastScale && raw.speed_scale <= 1.0F)) {
     why.refuse(PlanStatus::kOutOfRange, "speed scale %.3g, outside %.2f..1 (0 = 1)",
                static_cast<double>(raw.speed_scale), static_cast<double>(kLeastScale));
-  } else if (read_chunk(raw.traj, raw.grip, raw.payload_kg > 0.0F, chunk_, out.raw_points, why)) {
+  } else if (read_chunk(raw.traj, raw.grip, chunk_, out.raw_points, why) &&
+             plan_fingers(chunk_, start.opening, stands(arm_, start), raw.payload_kg > 0.0F, why)) {
     LimitProfile limits = profiles_[raw.profile];
     for (Bound* bound : {&limits.joint, &limits.tcp, &limits.angular}) {
       *bound = {bound->v * options.limit_share, bound->a * options.limit_share, bound->j * options.limit_share};
@@ -64,7 +68,8 @@ void Planner::plan(const RawChunk& raw, const PlanStart& start, const PlanOption
     const double scale = raw.speed_scale != 0.0F ? raw.speed_scale : 1.0;
     planned = path_.build(chunk_, start, limits.tilt, out.points, why) &&
               law_.find(path_, start, limits, {scale, options.free, options.stops}, why) &&
-              motion_is_clear(limits, why) && law_.write_bridge(out.points, why);
+              motion_is_clear(limits, why) && law_.write_bridge(out.points, why) &&
+              stands_for_fingers(raw.payload_kg > 0.0F, why);
     if (planned) find_ramp(limits, out);
   }
   out.status = static_cast<std::uint32_t>(why.status);
@@ -125,6 +130,32 @@ bool Planner::motion_is_clear(const LimitProfile& limits, Refusal& why) const {
     const Joints q = spline.at_knot(k).q;
     if (!configuration_is_clear(arm_, space_, q, "knot", k, why)) return false;
     if (limits.keeps_upright() && !path_.is_upright(arm_.tcp(q).rotation, "knot", k, why)) return false;
+  }
+  return true;
+}
+
+// From the cycle before the first change of the opening until the fingers have followed the last one, two moments of
+// the TCP are within a millimetre of each other. Empty fingers may open under way.
+bool Planner::stands_for_fingers(bool loaded, Refusal& why) const {
+  const double period_s = law_.spline().period_s();
+  Eigen::Vector3d low;
+  Eigen::Vector3d high;
+  double until_s = -1.0;  // the fingers have followed by then
+  for (int k = 1; k < law_.spline().intervals(); ++k) {
+    const double change = path_.grip_at(law_.place(k)) - path_.grip_at(law_.place(k - 1));
+    if (std::fabs(change) > kFingersStill && (change < 0.0 || loaded)) {
+      if (until_s < k * period_s) low = high = law_.samples().position(k - 1, MotionSamples::kMoments - 1);
+      until_s = k * period_s + kFingerLag_s;
+    }
+    for (int moment = 0; moment < MotionSamples::kMoments; ++moment) {
+      if ((k + moment / (MotionSamples::kMoments - 1.0)) * period_s > until_s) break;
+      const Eigen::Vector3d p = law_.samples().position(k, moment);
+      low = low.cwiseMin(p);
+      high = high.cwiseMax(p);
+      if ((high - low).norm() <= kStandMost_m) continue;
+      return why.refuse(PlanStatus::kNoLaw, "knot %d: the arm moves by %.2f mm while its fingers do, limit %.0f mm", k,
+                        (high - low).norm() * 1e3, kStandMost_m * 1e3);
+    }
   }
   return true;
 }

@@ -67,12 +67,14 @@ class Dwells : public ::testing::Test {
     for (int i = 0; i < kPoints; ++i)
       raw->grip[i] = test::half_of(from + (to - from) * std::clamp((i - 20) * 0.1, 0.0, 1.0));
     TrajectoryPoint points[kPoints];
-    return read_chunk(raw->traj, raw->grip, loaded_, chunk_, points, why_) ? chunk_.dwell_count : -1;
+    if (!read_chunk(raw->traj, raw->grip, chunk_, points, why_)) return -2;
+    return plan_fingers(chunk_, opening_, true, loaded_, why_) ? chunk_.dwell_count : -1;
   }
   Ur5e arm_;
   Chunk chunk_{};
   Refusal why_;
   bool loaded_ = false;
+  double opening_ = -1.0;
 };
 
 TEST_F(Dwells, ClosingInPlaceIsADwellOfItsPointsAndOneMore) {

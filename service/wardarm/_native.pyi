@@ -27,8 +27,11 @@ class Planner:
         free: bool = False,
         stops: bool = True,
         limit_share: float = 1.0,
+        opening: float = -1.0,
     ) -> bytes:
         """Plan a RawChunk (`.tobytes()`) from a joint state (6 each); bytes of a Trajectory. All zero qd, qdd: from rest.
+
+        `opening`: what the fingers were told last, 0..1; below 0: the chunk's first.
 
         For measurements: `free` plans faster than the chunk's own timing where the limits allow, `stops=False` leaves
         out that a ramp to rest of the profile's longest must keep the stop limits, `limit_share` scales every limit.
@@ -65,10 +68,12 @@ class Envelope:
         ramp_s: float,
         profile: int = 0,
         start: NDArray[np.float64] | None = None,
+        loaded: bool = False,
     ) -> Verdict:
         """Check the player's motion through `knots` (N x 20: t, q, qd, qdd, grip) and every ramp to rest from it.
 
-        `start`: 18 numbers, commanded q, qd, qdd that the motion continues. Ratios are value / limit.
+        `start`: 18 numbers, commanded q, qd, qdd that the motion continues. Ratios are value / limit. `loaded`: something may
+        be in the fingers, and they may not open under way either.
         """
 
 def sample(knots: NDArray[np.float64], dt_s: float) -> NDArray[np.float64]:

@@ -42,7 +42,7 @@ err = Console(stderr=True, highlight=False)
 
 def mount(app: typer.Typer) -> None:
     """Add the sub-commands to the application."""
-    for command in (say, status, watch, pause, resume, stop, park, attend):
+    for command in (say, status, watch, pause, resume, stop, park, speed, attend):
         app.command()(command)
 
 
@@ -72,6 +72,24 @@ def park(
     """Move the arm to its parking pose. Ctrl-C cancels it."""
     with _client(config, address, stop_address, certs, as_json) as client:
         _run(client, as_json, lambda show: client.park(show, speed_scale=speed))
+
+
+def speed(
+    share: Annotated[float, typer.Argument(min=0.1, max=1.0, help="share of the limit profile's speed")],
+    config: ConfigFile = "desk",
+    address: Address = "",
+    stop_address: StopAddress = "",
+    certs: Certs = "",
+    as_json: AsJson = False,
+) -> None:
+    """How fast the task under way goes on, from about half a second later to its end. Exit status 1 without one."""
+    with _client(config, address, stop_address, certs, as_json) as client:
+        task_id = client.state().task.task_id
+        if not task_id:
+            err.print("[red]no task is under way[/]")
+            raise typer.Exit(1)
+        in_force = client.set_speed(task_id, share)
+    out.print(json.dumps({"task_id": task_id, "speed_scale": round(in_force, 3)}) if as_json else f"{in_force:.0%}")
 
 
 def status(

@@ -92,7 +92,7 @@ def _profiles() -> dict[str, LimitProfile]:
             tilt_deg=10,
             lateral_m_s2=1.5,
         ),
-        "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700)),
+        "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700), ramp_s=(0.20, 0.30)),
         "fast": _row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
     }
 
@@ -174,6 +174,10 @@ class Eye(_Section):
     done_min: float = Field(default=0.5, ge=0, le=1)
     step_timeout_s: float = Field(default=60, gt=0, le=600)
     grasp_attempts: int = Field(default=3, ge=1, le=5, description="first grasp and its retries")
+    look_at_table: bool = Field(
+        default=True,
+        description="by depth: is the place free where it will be set down, and does it stand there afterwards?",
+    )
 
 
 class Poses(_Section):
@@ -185,6 +189,10 @@ class Poses(_Section):
     travel_z: float = Field(default=0.34, gt=0, le=0.75, description="height for scripted travel, m")
     leaf: tuple[float, float] = Field(
         default=(0.48, 0.53), description="x y of the over-bed leaf where things are set down, m; as high as the table"
+    )
+    leaf_room: tuple[Annotated[float, Field(ge=0, le=0.5)], Annotated[float, Field(ge=0, le=0.5)]] = Field(
+        default=(0.08, 0.03),
+        description="so far from `leaf` in x and y, m, something may be set down where `leaf` itself is taken; 0: nowhere else",
     )
 
 

@@ -22,10 +22,12 @@ struct Dwell {
 };
 inline constexpr int kMaxDwells = 8;
 
+using Openings = std::array<double, kPoints>;  // 0..1
+
 struct Chunk {
   PointTable position_m;
   std::array<Eigen::Quaterniond, kPoints> orientation;  // tool in base, as the model said
-  std::array<double, kPoints> grip;                     // opening 0..1
+  Openings grip;
   std::array<Dwell, kMaxDwells> dwells;
   int dwell_count = 0;
 };
@@ -37,9 +39,14 @@ inline constexpr double kMaxStep_rad = 0.35;
 Eigen::Quaterniond orientation_of(const TrajectoryPoint& point);
 TrajectoryPoint point_of(const Eigen::Vector3d& position_m, const Eigen::Quaterniond& orientation);
 
-// Checks bits, range, steps, and that the fingers neither close nor, `loaded`, open while the arm moves on; fills
-// `chunk` and the 64 raw points. False: refused, and `why` says so.
-bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, bool loaded, Chunk& chunk,
-                TrajectoryPoint* raw_points, Refusal& why);
+// Checks bits, range and steps; fills `chunk` and the 64 raw points. False: refused, and `why` says so.
+bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, Chunk& chunk, TrajectoryPoint* raw_points,
+                Refusal& why);
+
+// What the fingers are told at each point, and the dwells. `opening`: what they were told last, 0..1, below 0 if not
+// known; `standing`: the arm stands at the start. Openings change in dwells only, no faster than fingers can follow: a
+// chunk that gives them less time is stretched there. Noise moves no finger. Refused, and `why` says so, if the fingers
+// close, or `loaded` open, while the arm moves on; empty ones may open under way.
+bool plan_fingers(Chunk& chunk, double opening, bool standing, bool loaded, Refusal& why);
 
 }  // namespace wardarm

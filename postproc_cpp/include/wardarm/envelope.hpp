@@ -27,9 +27,10 @@ class Envelope {
   explicit Envelope(const std::string& path);
 
   // Checks the player's motion through `knots`. `ramp_s` is what the player will take from full rate to rest.
-  // `start`: commanded q, qd, qdd (rad, rad/s, rad/s2; 18 numbers) that the motion must continue, or empty.
+  // `start`: commanded q, qd, qdd (rad, rad/s, rad/s2; 18 numbers) that the motion must continue, or empty. `loaded`:
+  // something may be in the fingers, and they may not open under way either.
   [[nodiscard]] EnvelopeVerdict check(std::span<const Knot> knots, double ramp_s, int profile,
-                                      std::span<const double> start) const;
+                                      std::span<const double> start, bool loaded = false) const;
   [[nodiscard]] std::size_t profile_count() const { return profiles_.size(); }
 
  private:
@@ -49,6 +50,9 @@ class Envelope {
   // What is wrong with the arm's posture at path time t_s: singular, a link too low, two links overlapping. Or empty.
   [[nodiscard]] std::string links_problem(const std::array<double, kDof>& q, double t_s) const;
   [[nodiscard]] std::string knots_problem(std::span<const Knot> knots, std::span<const double> start) const;
+  // What the TCP does while the fingers close, or `loaded` open. Or empty. `tcp`: at each cycle.
+  [[nodiscard]] static std::string fingers_problem(std::span<const Knot> knots, std::span<const Frame> tcp,
+                                                   bool loaded);
   void sample(std::span<const Knot> knots, Walk& walk) const;
   void compare_plan(const Limits& limits, Walk& walk, EnvelopeVerdict& verdict) const;
   void compare_stop(const Limits& limits, const Walk& walk, double ramp_s, EnvelopeVerdict& verdict) const;

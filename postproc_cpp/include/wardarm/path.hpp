@@ -14,7 +14,11 @@ namespace wardarm {
 struct PlanStart {
   JointState state;
   bool at_rest;
+  double opening = -1.0;  // what the fingers were told last, 0..1; below 0: not known
 };
+
+// True if the arm counts as standing where its fingers move.
+bool stands(const Ur5e& arm, const PlanStart& start);
 
 inline Eigen::Vector3d position_of(const Row& row) { return {row.value[0], row.value[1], row.value[2]}; }
 inline Eigen::Vector3d turn_of(const Row& row) { return {row.value[3], row.value[4], row.value[5]}; }
@@ -44,7 +48,6 @@ class Path {
   [[nodiscard]] bool in_dwell(double place) const;    // the fingers move there and the arm must not
 
  private:
-  void take_fingers(bool slow);
   bool starts_at(const Pose& at, Refusal& why) const;
   void lay_path(const Pose& at, bool slow, std::span<Row> rows, std::span<double> weight);
   bool lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const;

@@ -45,6 +45,7 @@ class Planner {
   [[nodiscard]] std::uint32_t limited(double duration_s) const;
   void find_ramp(const LimitProfile& limits, Trajectory& out) const;
   bool motion_is_clear(const LimitProfile& limits, Refusal& why) const;
+  bool stands_for_fingers(bool loaded, Refusal& why) const;
   void write_knots(Trajectory& out) const;
 
   Ur5e arm_;

@@ -27,7 +27,15 @@ _READ = frozenset(
         "Stop",
     }
 )
-_MOVE = _READ | {"AcquireLease", "RetainLease", "ReturnLease", "CreateTask", "CancelTask", "AnswerClarification"}
+_MOVE = _READ | {
+    "AcquireLease",
+    "RetainLease",
+    "ReturnLease",
+    "CreateTask",
+    "CancelTask",
+    "AnswerClarification",
+    "SetSpeed",
+}
 _CARE = _MOVE | {"Resume", "ClearStop", "TakeLease", "ListPoses", "SubmitTranscript", "ConfirmTranscript"}
 _CARE |= {"StartAttended", "ExtendAttended", "EndAttended"}
 _ALL = _CARE | {"Recover", "PowerOn", "TeachPose", "ListAuditEvents", "ListIncidents"}

@@ -32,6 +32,7 @@ class StepWriter:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._writer = ring.Writer(BlockKind.STEP, config.shm.prefix)
+        self._published: Any = None
         before = ring.Reader(BlockKind.STEP, config.shm.prefix).latest()
         self.seq = int(before.data["seq"]) if before else 0
         self.published_s = 0.0
@@ -50,8 +51,15 @@ class StepWriter:
         block["profile"] = self._config.profile_index(self._profile(step))
         block["text"] = ring.encode(step.text, INSTRUCTION_BYTES)
         self._writer.publish(block)
+        self._published = block
         self.published_s = time.monotonic()
         return self.seq
+
+    def set_speed(self, speed_scale: float) -> None:
+        """The same step goes on at another share of its profile's speed. Nothing happens without a step."""
+        if self._published is not None:
+            self._published["speed_scale"] = speed_scale
+            self._writer.publish(self._published)
 
     def clear(self) -> None:
         """Nothing to do: eye drops what it works on."""
@@ -59,6 +67,7 @@ class StepWriter:
         self.seq += 1
         block["seq"], block["kind"] = self.seq, StepKind.NONE
         self._writer.publish(block)
+        self._published = None
 
     def _profile(self, step: ParsedStep) -> str:
         """The gentler of the configured profile and what the step asks for."""

@@ -14,8 +14,8 @@ import grpc
 from wardarm.api import roles, rpc, texts
 from wardarm.api.errors import Refused, checked_text, invalid, precondition
 from wardarm.api.loop import ControlLoop
-from wardarm.api.tasks import UNDER_WAY, new_task, step_message
-from wardarm.policy.instruction import ParsedStep, Reading
+from wardarm.api.tasks import CANCELLING, UNDER_WAY, Active, new_task, step_message
+from wardarm.policy.instruction import Pace, ParsedStep, Reading
 from wardarm.policy.refusal import Refusal
 from wardarm.shm.layouts import StepKind
 from wardarm.v1 import task_pb2, task_pb2_grpc
@@ -30,7 +30,8 @@ _MOVEMENTS = {
 BLIND = frozenset(_MOVEMENTS.values())  # what needs neither picture nor model, said or pressed
 _CHARACTERS = 2000  # far beyond 128 tokens; keeps a hostile text from costing time
 _POLL_S = 30.0
-SLOW_SCALE = 0.5  # "slowly", 慢一点
+SLOW_SCALE = 0.5  # "slowly", 慢一点; said under way: of what is in force
+LEAST_SAID = 0.2  # said again and again it gets no slower
 
 
 class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
@@ -112,8 +113,20 @@ class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
         if reading.refusal is not None:
             if reading.refusal.reason == "STOP_REQUESTED" and not request.dry_run:
                 self._loop.pause(actor, "the instruction said stop")
+            if reading.pace is not None and not request.dry_run:
+                self._keep_pace(reading.pace, actor)
             raise _refused(reading.refusal)
         return reading.steps, reading.slow
+
+    def _keep_pace(self, pace: Pace, actor: str) -> None:
+        """Of the task under way, if there is one."""
+        active = self._loop.tasks.active
+        if active is None:
+            return
+        now = active.speed_scale
+        slower, faster = max(min(now, LEAST_SAID), now * SLOW_SCALE), min(1.0, now / SLOW_SCALE)
+        scale = {Pace.SLOWER: slower, Pace.FASTER: faster, Pace.NORMAL: 1.0}[pace]
+        self._loop.set_speed(scale, actor)
 
     def _read(self, instruction: str) -> Reading:
         if len(instruction) > _CHARACTERS:
@@ -168,13 +181,30 @@ class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
         loop = self._loop
         lease = loop.leases.check(request.lease_id)
         task = await self._task(request.task_id)
-        active = loop.tasks.active
-        if active is None or active.task.task_id != request.task_id:
-            name = task_pb2.TaskState.Name(task.state).removeprefix("TASK_STATE_")
-            raise precondition("TASK_ENDED", f"task {task.task_id} is {name} already; nothing to cancel")
+        active = self._under_way(task, "nothing to cancel")
         loop.audit(lease.client, "task_cancelled", task.task_id)
         loop.tasks.cancel(texts.Text("", ""))
         return task_pb2.CancelTaskResponse(task=active.task)
+
+    @rpc.unary
+    async def SetSpeed(self, request: Any, context: Any) -> Any:
+        loop = self._loop
+        lease = loop.some_lease(request.lease_id)
+        if not 0.1 <= request.speed_scale <= 1:
+            raise invalid("speed_scale", request.speed_scale, "0.1 to 1")
+        active = self._under_way(await self._task(request.task_id), "nothing is left to be slower or faster")
+        if active.task.state == CANCELLING:
+            raise precondition("TASK_ENDED", f"task {request.task_id} is being cancelled; it comes to rest")
+        loop.set_speed(request.speed_scale, roles.signed(lease.client, roles.caller(context)))
+        return task_pb2.SetSpeedResponse(speed_scale=request.speed_scale)
+
+    def _under_way(self, task: Any, what: str) -> Active:
+        """The task that is under way, if that is this one. Raises TASK_ENDED; `what`: there is then."""
+        active = self._loop.tasks.active
+        if active is None or active.task.task_id != task.task_id:
+            name = task_pb2.TaskState.Name(task.state).removeprefix("TASK_STATE_")
+            raise precondition("TASK_ENDED", f"task {task.task_id} is {name} already; {what}")
+        return active
 
 
 def _body_sha256(request: Any) -> bytes:

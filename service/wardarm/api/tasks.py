@@ -119,6 +119,19 @@ class TaskBook:
         active.ending = text
         self._event(active.task, CANCELLING, StepState.IDLE, 0.0, texts.task("CANCELLING"))
 
+    def set_speed(self, speed_scale: float) -> None:
+        """The task under way goes on so fast: the step that eye carries out, and every later one."""
+        active = self.active
+        if active is None or active.task.state == CANCELLING:
+            return
+        active.speed_scale = speed_scale
+        self._steps.set_speed(speed_scale)
+        task = active.task
+        if task.sequence:  # not while its storing is under way
+            step = task.steps[task.step_index]
+            text = texts.task("SPEED", percent=round(100 * speed_scale))
+            self._event(task, task.state, StepState(step.state), step.fraction, text)
+
     def follow(self, picture: Picture, holds: Sequence[HoldView]) -> None:
         """Move the task on by one tick."""
         active = self.active

@@ -26,16 +26,18 @@ class Check:
         self._profiles = len(config.profiles)
 
     def demand(
-        self, knots: npt.NDArray[np.void], ramp_s: float, profile: int, start: npt.NDArray[np.float64] | None
-    ) -> None:
+        self, knots: npt.NDArray[np.void], ramp_s: float, profile: int, start: npt.NDArray[np.float64] | None,
+        payload_kg: float,
+    ) -> None:  # fmt: skip
         """Return if the motion and a stop from anywhere on it keep every limit.
 
         `knots`: KNOT records as the wire carries them. `start`: q, qd, qdd (18; rad, s) that the motion must continue.
+        `payload_kg`: what may be in the fingers; with it they do not open under way.
         Raises Refused (ENVELOPE) naming quantity, ratio and path time.
         """
         if not 0 <= profile < self._profiles:
             raise Refused(RefusalReason.ENVELOPE, f"profile {profile}, there are {self._profiles}")
         table = np.ascontiguousarray(knots).view(np.float64).reshape(-1, KNOT.itemsize // 8)
-        verdict = self._envelope.check(table, ramp_s, profile, start)
+        verdict = self._envelope.check(table, ramp_s, profile, start, payload_kg > 0.0)
         if not verdict["ok"]:
             raise Refused(RefusalReason.ENVELOPE, str(verdict["reason"]))

@@ -60,5 +60,5 @@ def checked(trajectory: Any, now: ArmNow, check: Check) -> tuple[npt.NDArray[np.
     start = None
     if join_id and now.playing_knots is not None:
         start = np.concatenate(quintic(now.playing_knots, join_s))
-    check.demand(knots, ramp_s, int(trajectory["profile"]), start)
+    check.demand(knots, ramp_s, int(trajectory["profile"]), start, float(trajectory["payload_kg"]))
     return knots, message

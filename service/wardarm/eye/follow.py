@@ -40,6 +40,7 @@ _REFUSALS = 25  # in a row, whatever they are
 _MODEL_FAILURES = 8  # in a row
 _WAITING = "waiting for the inference server: it is down or restarting"
 _WINDOW_S = 1.2  # of a script's chunk of 3.15 s, before the next one is asked for
+_KNOTS_S = 7.0  # of path that a trajectory surely holds: what is slower is cut short
 _STANDING_M_S = 0.02
 _BRAKE_S = 1.0  # then the tail is left to end by itself
 _ARRIVED_M, _ARRIVED_RAD = 0.003, 0.02
@@ -138,7 +139,7 @@ class Follower:
                 if join is not None and (asking.bases or self._speed_m_s(join.planned) <= _STANDING_M_S):
                     if script is None or not asking.bases:  # nothing accepted yet: it starts where the join is now
                         plan = join.planned
-                        script = Script(plan.pose, plan.opening, legs(plan), self.order.speed_scale)
+                        script = Script(plan.pose, plan.opening, legs(plan))
                     else:
                         at_s = self._place(script, join, asking, at_s)
                     if script.duration_s > 0:
@@ -165,9 +166,9 @@ class Follower:
             return False
         if script is None or not asking.bases or self.motion.ready or asking.retry_at_s is not None:
             return True
-        if self.gentle.scale(self.order.profile) != asking.scale and self.motion.moving:
+        if self._scale() != asking.scale and self.motion.moving:
             return True
-        covered_s = list(asking.bases.values())[-1] + contract.CHUNK_S
+        covered_s = list(asking.bases.values())[-1] + min(contract.CHUNK_S, _KNOTS_S * asking.scale)
         return covered_s < script.duration_s and time.monotonic() - asking.last_s >= _WINDOW_S
 
     def _place(self, script: Script, join: Join, asking: _Asking, at_s: float) -> float:
@@ -182,7 +183,7 @@ class Follower:
             traj, grip = script.chunk(at_s)
         except ValueError as e:
             raise StepEnded(self.ending(), str(e)) from e
-        asking.scale = self.gentle.scale(self.order.profile)
+        asking.scale = self._scale()
         asked_ns = time.monotonic_ns()
         self._send(traj, grip, join, asking, Source.SCRIPTED, asked_ns, Stamps(), 1.0, 0.0, asking.scale)
 
@@ -345,9 +346,12 @@ class Follower:
             asking.retry_at_s = time.monotonic()
             return
         grip = np.array([contract.snap_grip(float(g)) for g in a.grip], np.float16)
-        scale = self.order.speed_scale * self.gentle.scale(self.order.profile)
         stamps = Stamps(result.frame.number, result.frame.capture_ns, a.start_ns, a.end_ns)
-        self._send(a.traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done, scale)
+        self._send(a.traj, grip, join, asking, Source.MODEL, result.asked_ns, stamps, a.valid, a.done, self._scale())
+
+    def _scale(self) -> float:
+        """Share of its own timing that a chunk keeps: the step's speed, and gentleness while guard asks for it."""
+        return self.order.speed_scale * self.gentle.scale(self.order.profile)
 
     def _note(self, reply: Reply) -> None:
         r, a = self.report, reply.answer

@@ -3,7 +3,8 @@
 In: frames of the D455, the current Step, ArmStatus, answers of Triton, Trajectories. Out: frame slots and FrameMeta,
 RawChunk (`groot_raw`), Progress, its word. Deadline: the word every `gate.beat_ms` (20 ms); a new chunk every
 `eye.period_s` while moving. Death: the tail that plays ends at rest; moving without an accepted chunk is
-INFERENCE_STALE, which arm latches by itself. A restarted eye never repeats a step that it had begun.
+INFERENCE_STALE, which arm latches by itself. A restarted eye never repeats a step that it had begun; it still knows how
+high what is held has to stand.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ import numpy as np
 
 from wardarm import journal
 from wardarm.config import Config, ConfigError, load
+from wardarm.eye import grasp_memory
 from wardarm.eye.chunks import ChunkWriter
 from wardarm.eye.follow import Follower, Report
 from wardarm.eye.frames import FrameBoard, FrameRegion
+from wardarm.eye.heights import TableLook
 from wardarm.eye.model import Model
 from wardarm.eye.motion import Motion
 from wardarm.eye.place import CameraPlace, PlaceError, PlaceWatch
 from wardarm.eye.pulse import SILENT_S, ServerPulse
 from wardarm.eye.realsense import RealSense
-from wardarm.eye.steps import StepMachine
+from wardarm.eye.steps import Grasp, StepMachine
 from wardarm.gate.words import BlockWatch, WordBoard
 from wardarm.kinematics import Kinematics, TcpPose
 from wardarm.ops import installation
 from wardarm.policy.tokenizer import Tokenizer
+from wardarm.policy.view import Pose
 from wardarm.shm import ring
 from wardarm.shm.layouts import TEXT, BlockKind, Holding, HoldReason, ProcessId, Source, StepKind, StepState
 
@@ -91,14 +95,30 @@ class Eye:
         self.motion = Motion(prefix, Kinematics(config.arm))
         self.report = Report()
         self.follower = Follower(config, self.motion, ChunkWriter(prefix), self.model, self.report)
-        self.machine = StepMachine(config, self.motion, self.follower, tokenizer, self.report)
+        self.machine = StepMachine(config, self.motion, self.follower, tokenizer, self.report, self._table_look(place))
         self._steps = BlockWatch(BlockKind.STEP, prefix)
         self._clients = WordBoard([ProcessId.API], prefix, config.gate.word_deadline_ms * 1e-3)
         self._progress = ring.Writer(BlockKind.PROGRESS, prefix)
         self._before = self._reported_before(prefix)
+        self._kept_z_m: float | None = None
+        if self._before is not None and (z_m := grasp_memory.recall(prefix)) is not None:
+            self.machine.grasp, self._kept_z_m = Grasp(z_m), z_m
+        else:
+            grasp_memory.forget(prefix)
         self._started = False
         self._published_s = -1e9
         self._published_key: tuple[object, ...] = ()
+
+    def _table_look(self, place: CameraPlace | None) -> TableLook | None:
+        """Depth says where things stand only if it is known where the camera is: calibrated, or the simulated one."""
+        if not self.config.eye.look_at_table:
+            return None
+        if place is not None:
+            return TableLook(self.board, place.pose, lambda: place.optics)
+        if self.config.camera.source.startswith("serial:"):
+            log.warning("where things stand is not looked at: no camera.place; run `wardarm calibrate camera`")
+            return None
+        return TableLook(self.board, Pose.trained(), lambda: self.camera.optics)
 
     def start(self) -> None:
         self.camera.start()
@@ -107,6 +127,7 @@ class Eye:
         self.camera.stop()
         self.pulse.close()
         self.model.close()
+        grasp_memory.forget(self.config.shm.prefix)
 
     def tick(self) -> None:
         self.motion.update()
@@ -114,7 +135,10 @@ class Eye:
         if step is not None and int(step.data["seq"]) != self.report.step_seq and self._camera_is_known(step.data):
             self.machine.take(step.data, self._before)
             self._before = None
+        elif step is not None and int(step.data["seq"]) == self.report.step_seq:
+            self.machine.keep_pace(step.data)
         self.machine.tick()
+        self._remember_grasp()
         if self.place is not None and self._at_rest():
             self.place.again(self._at_home())
         if self.machine.idle:
@@ -129,6 +153,20 @@ class Eye:
         if self.place is None or int(step["kind"]) not in SEEN_STEPS or not self._at_rest():
             return True
         return self.place.looked(int(step["seq"]), self._at_home())
+
+    def _remember_grasp(self) -> None:
+        """A full /dev/shm costs the memory over a crash, not the step."""
+        z_m = self.machine.grasp.z_m if self.machine.grasp is not None else None
+        if z_m == self._kept_z_m:
+            return
+        self._kept_z_m = z_m
+        if z_m is None:
+            grasp_memory.forget(self.config.shm.prefix)
+            return
+        try:
+            grasp_memory.keep(z_m, self.config.shm.prefix)
+        except OSError as e:
+            log.warning("height of the grasp not kept", extra={"error": str(e)})
 
     def _at_home(self) -> bool:
         """As in the reference view: the empty-handed arm at home."""

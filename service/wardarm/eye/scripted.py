@@ -58,10 +58,7 @@ class _Piece:
 class Script:
     """A path in nominal time, 0 to `duration_s`."""
 
-    def __init__(
-        self, start: TcpPose, opening: float, legs: Sequence[Line | Fingers], speed_scale: float = 1.0
-    ) -> None:
-        """`speed_scale` 0.1..1 of SPEED_M_S."""
+    def __init__(self, start: TcpPose, opening: float, legs: Sequence[Line | Fingers]) -> None:
         self._pieces: list[_Piece] = []
         at, grip, t = start.six, opening, 0.0
         for leg in legs:
@@ -73,7 +70,7 @@ class Script:
                 way_m, turn_rad = float(np.linalg.norm(to[:3] - at[:3])), float(np.abs(to[3:] - at[3:]).max())
                 if way_m < _SHORT_M and turn_rad < _SHORT_RAD:
                     continue  # as good as there
-                lasts = RAMP_S + max(way_m / SPEED_M_S / speed_scale, turn_rad / TURN_RAD_S / speed_scale, RAMP_S)
+                lasts = RAMP_S + max(way_m / SPEED_M_S, turn_rad / TURN_RAD_S, RAMP_S)
             self._pieces.append(_Piece(t, t + lasts, at, to, grip))
             at, t = to, t + lasts
         self.duration_s = t

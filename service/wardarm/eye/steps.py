@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from wardarm.config import Config
-from wardarm.eye import deliver
+from wardarm.eye import deliver, leaf, letting_go
 from wardarm.eye.follow import Follower, Order, Report, StepEnded, Ticks
+from wardarm.eye.heights import Sight, TableLook
 from wardarm.eye.model import Tokens
 from wardarm.eye.motion import Motion
 from wardarm.eye.planned import Planned
@@ -38,12 +39,10 @@ REST_S = 5.0  # an arm that does not come to rest by then is reported as it is
 AT_HOME_M, AT_HOME_RAD = 0.015, 0.05
 NEAR_HAND_OVER_M = 0.03
 CLOSED_ON_NOTHING_S = 0.5
-RELEASE_S = 2.0  # the gripper reports open within this
 HOLDING_UNKNOWN = (
     "it is not known what is between the fingers, after a restart or a lost gripper: say 'put it down' (放下), or put a "
     "hand under it and say 'release it' (松开)"
 )
-SET_DOWN_GAP_M = 0.002  # opened this much above the height of the grasp: the thing is not pressed down
 VALID_FRAMES = 2
 # What the fingers carry, kg: the simulated bedside's tableware. A full bottle is heavier: weigh your own.
 PAYLOAD_KG = {"cup": 0.12, "bowl": 0.12, "bottle": 0.215, "spoon": 0.045}
@@ -73,15 +72,31 @@ class Grasp:
     pose: TcpPose | None = None
 
 
+def _speed_scale(step: Any) -> float:
+    """0.1..1; a block without one, or with no number, means 1."""
+    scale = float(step["speed_scale"])
+    return min(max(scale, 0.1), 1.0) if scale > 0 else 1.0
+
+
 class StepMachine:
     """`tick()` once a loop. Follows the Step block; writes into `report`."""
 
     def __init__(
-        self, config: Config, motion: Motion, follower: Follower, tokenizer: Tokenizer, report: Report
+        self,
+        config: Config,
+        motion: Motion,
+        follower: Follower,
+        tokenizer: Tokenizer,
+        report: Report,
+        table: TableLook | None = None,
     ) -> None:
+        """`table`: looks where things stand; None without depth, and where it is not known where the camera is."""
         self.config, self.motion, self.follower, self.report = config, motion, follower, report
-        self.tokenizer = tokenizer
+        self.tokenizer, self.table = tokenizer, table
         self.grasp: Grasp | None = None
+        self.spot = config.poses.leaf  # x y where a fetched thing is set down, m
+        self.before: Sight | None = None  # the table as it was before something was taken
+        self.let_go_at: leaf.LetGo | None = None
         self._step: Any = None
         self._run: Ticks[None] | None = None
         self._ending: tuple[StepState, str, float] | None = None  # said once the arm is at rest
@@ -111,6 +126,7 @@ class StepMachine:
         self._drop()
         kind = StepKind(int(step["kind"])) if int(step["kind"]) in set(StepKind) else None
         self._step, self._phase, self._flow = step, Phase.START, None
+        self.before = self.let_go_at = None
         seq = int(step["seq"])
         self._reset(seq)
         if kind is StepKind.NONE or seq == 0:
@@ -121,7 +137,7 @@ class StepMachine:
         log.info("step", extra={"step_seq": seq, "kind": kind, "task_id": ring.text(step["task_id"])})
         object_kind = ring.text(step["object_kind"])
         self.follower.order = Order(
-            seq, int(step["profile"]), min(max(float(step["speed_scale"]) or 1.0, 0.1), 1.0),
+            seq, int(step["profile"]), _speed_scale(step),
             PAYLOAD_KG.get(object_kind, PAYLOAD_UNKNOWN_KG),
         )  # fmt: skip
         flows: dict[StepKind, Callable[[], Ticks[None]]] = {
@@ -140,6 +156,11 @@ class StepMachine:
         self._flow = flows[kind]
         self._deadline_s = time.monotonic() + self.config.eye.step_timeout_s
         self._begin()
+
+    def keep_pace(self, step: Any) -> None:
+        """The Step block of the step under way: its speed may have been changed since it began."""
+        if self._flow is not None:
+            self.follower.order.speed_scale = _speed_scale(step)
 
     def pause(self, asked: bool, upright: bool) -> None:
         """Call each tick. `asked`: a person's Pause stands. `upright`: it waits for what is held to be set upright first.
@@ -169,6 +190,8 @@ class StepMachine:
                 self._report_end(state, reason)
             return
         if self._flow is None:
+            if self.motion.fresh and self.motion.holding is Holding.NO:
+                self.grasp = None  # what it was the height of is gone
             return
         self._note_motion()
         if self._run is not None and self.motion.fresh and (self.motion.held or self.motion.epoch != self._epoch):
@@ -266,16 +289,22 @@ class StepMachine:
                 )
             yield from self._home(StepState.MOVING)
             yield from self._ask_valid(tokens)
+            yield from leaf.choose(self)
             self.report.grasp_attempts = 1
             self._phase = Phase.FETCHING
         if self._phase is Phase.FETCHING:
             yield from self._grasp_and_carry(tokens)
             self._phase = Phase.SETTING_DOWN
         if self._phase is Phase.SETTING_DOWN:
-            yield from self._set_down_on_leaf()
+            yield from letting_go.on_leaf(self)
             self._phase = Phase.RETURNING
+        yield from self._home_and_look()
+
+    def _home_and_look(self) -> Ticks[None]:
+        """Home, and from there whether what was let go stands."""
         self.report.fraction = 0.9
         yield from self._home(StepState.RETURNING)
+        yield from leaf.stands(self, time.monotonic_ns())
 
     def _tokens(self) -> Tokens:
         try:
@@ -361,40 +390,6 @@ class StepMachine:
 
     # -- setting down and homing --------------------------------------------------------------------------------
 
-    def _set_down_on_leaf(self) -> Ticks[None]:
-        if self.motion.holding is Holding.NO:
-            if self._released():
-                return  # a hold came after the fingers had opened
-            raise StepEnded(StepState.FAILED, "the fingers lost it before it was set down")
-        if self.grasp is None:
-            raise StepEnded(
-                StepState.FAILED,
-                "the height at which it was grasped is not known; it is still held: lower it by hand or with set down",
-            )
-        self.report.state, self.report.fraction = StepState.SETTING_DOWN, 0.7
-        z = self.grasp.z_m + SET_DOWN_GAP_M
-        x, y = self.config.poses.leaf
-
-        def legs(plan: Planned) -> list[Line | Fingers]:
-            down = TcpPose(np.array([x, y, z]), np.array([0.0, 0.0, plan.pose.rpy_rad[2]]))
-            return [*via_travel(plan.pose, down, self.config.poses.travel_z), Fingers(1.0)]
-
-        yield from self.follower.script(legs)
-        yield from self._until_released()
-        self.grasp = None
-
-    def _released(self) -> bool:
-        return float(self.motion.status["grip_opening"]) > 0.8
-
-    def _until_released(self) -> Ticks[None]:
-        until_s = time.monotonic() + RELEASE_S
-        while self.motion.holding is Holding.YES or not self._released():
-            if time.monotonic() > until_s:
-                raise StepEnded(
-                    StepState.FAILED, f"the fingers did not open within {RELEASE_S:.0f} s; look at the gripper"
-                )
-            yield
-
     def _home(self, state: StepState, pose: str = "home") -> Ticks[None]:
         """Straight up to travel height, over, and to the pose; fingers open on the way unless they hold something."""
         goal = self._pose(pose)
@@ -426,22 +421,14 @@ class StepMachine:
                     "the height at which it was grasped is not known: put a hand under it and say 'release it' (松开)",
                 )
             self._phase = Phase.SETTING_DOWN
-        if self._phase is Phase.SETTING_DOWN and self.grasp is not None:
-            self.report.state, self.report.fraction = StepState.SETTING_DOWN, 0.3
-            z = self.grasp.z_m + SET_DOWN_GAP_M
-            yield from self.follower.script(lambda plan: [Line(lifted(plan.pose, z)), Fingers(1.0)])
-            yield from self._until_released()
-            self.grasp = None
+        if self._phase is Phase.SETTING_DOWN:
+            yield from letting_go.straight_down(self)
         self._phase = Phase.RETURNING
-        yield from self._home(StepState.RETURNING)
+        yield from self._home_and_look()
 
     def _release(self) -> Ticks[None]:
-        """Open where it is: a person has a hand under it."""
         yield from self._arm_known()
-        self.report.state = StepState.SETTING_DOWN
-        yield from self.follower.script(lambda _plan: [Fingers(1.0)])
-        yield from self._until_released()
-        self.grasp = None
+        yield from letting_go.in_a_hand(self)
 
     def _arm_known(self) -> Ticks[None]:
         """Wait until the arm says where it is and a movement can begin or join."""

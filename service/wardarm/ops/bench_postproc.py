@@ -84,7 +84,7 @@ class Bench:
         f = self.figures
         rows = shapes.reach(rng, self.kinematics.forward(self.home).six, closes)
         chunk = shapes.chunk(rows, 0, None, rng, self.profile)
-        now = self._plan(chunk, self.home, None)
+        now = self._plan(chunk, self.home, None, 1.0)
         join_s = PERIOD_S + AHEAD_S
         while now is not None and chunk.row < len(rows) - LEFT_ROWS:
             if join_s > float(now["duration_s"]) - 0.1:
@@ -93,7 +93,7 @@ class Bench:
             start = self.kinematics.forward(q).six
             f.seams += 1
             chunk = shapes.chunk(rows, chunk.row, (start, opening), rng, self.profile)
-            new = self._plan(chunk, q, (qd, qdd))
+            new = self._plan(chunk, q, (qd, qdd), opening)
             if new is None:
                 join_s += PERIOD_S
                 continue
@@ -103,12 +103,12 @@ class Bench:
             f.jump.append(np.array([np.abs(np.asarray(first[name]) - value).max() for name, value in state]))
             now, join_s = new, PERIOD_S
 
-    def _plan(self, chunk: shapes.Chunk, q: Array, moving: tuple[Array, Array] | None) -> Any | None:
+    def _plan(self, chunk: shapes.Chunk, q: Array, moving: tuple[Array, Array] | None, opening: float) -> Any | None:
         f = self.figures
         qd, qdd = moving or (np.zeros(6), np.zeros(6))
         raw = chunk.noisy.tobytes()
         began = time.perf_counter_ns()
-        answer = self.planner.plan(raw, q, qd, qdd)
+        answer = self.planner.plan(raw, q, qd, qdd, opening=opening)
         f.plan_us.append((time.perf_counter_ns() - began) * 1e-3)
         out = np.frombuffer(answer, TRAJECTORY)[0]
         status = PlanStatus(int(out["status"]))

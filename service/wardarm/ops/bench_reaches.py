@@ -104,13 +104,18 @@ def deviation_mm(points_mm: Array, tcp_m: Array) -> float:
 
 
 def stand_mm(tcp_m: Array, opening: Array, step_s: float, lag_s: float = 0.05) -> float | None:
-    """Largest distance between two TCP places while the commanded opening changes and `lag_s` after; None if it does not."""
+    """Largest distance between two TCP places while the commanded opening changes and `lag_s` after; None if it does not.
+
+    Changes farther apart than `lag_s` are stands of their own; the largest counts.
+    """
     changes = np.flatnonzero(np.abs(np.diff(opening)) > STILL_OPENING)
     if not changes.size:
         return None
-    stand = tcp_m[changes[0] : changes[-1] + 2 + round(lag_s / step_s)]
-    low, high = stand.min(0), stand.max(0)
-    return float(np.linalg.norm(high - low)) * 1e3
+    lag, worst_m = round(lag_s / step_s), 0.0
+    for group in np.split(changes, np.flatnonzero(np.diff(changes) > lag) + 1):
+        stand = tcp_m[group[0] : group[-1] + 2 + lag]
+        worst_m = max(worst_m, float(np.linalg.norm(stand.max(0) - stand.min(0))))
+    return worst_m * 1e3
 
 
 def sparc(speed: Array, step_s: float) -> float:

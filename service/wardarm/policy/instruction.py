@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 import opencc
@@ -23,6 +24,7 @@ from wardarm.policy.refusal import Refusal, refuse
 from wardarm.shm.layouts import INSTRUCTION_BYTES, StepKind
 
 _CJK = re.compile(r"[\u3400-\u9fff]")
+_POLITE = re.compile(r"^(?:请|麻烦|please\b)|(?:吧|please)$")
 _KINDS = {
     "fetch": StepKind.FETCH,
     "weak": StepKind.FETCH,
@@ -37,6 +39,14 @@ _KINDS = {
 }
 # What needs no object named: it is about what the arm has or had.
 _BARE = (StepKind.POUR, StepKind.PUT_BACK, StepKind.SET_DOWN_HERE, StepKind.RELEASE)
+
+
+class Pace(StrEnum):
+    """How fast the movement under way shall go on."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    NORMAL = "normal"
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,8 @@ class ParsedStep:
 
 @dataclass(frozen=True)
 class Reading:
-    """`steps` is empty iff `refusal` is set. `slow`: the speaker asked for less speed. `tokens`: of the sentence."""
+    """`steps` is empty iff `refusal` is set. `slow`: the speaker asked for less speed. `tokens`: of the sentence. `pace`:
+    nothing was said but how fast what is under way shall go on (the refusal says so)."""
 
     language: Language
     tokens: int
@@ -63,6 +74,7 @@ class Reading:
     refusal: Refusal | None = None
     read_back: str = ""
     slow: bool = False
+    pace: Pace | None = None
 
 
 class Instructions:
@@ -94,6 +106,8 @@ class Instructions:
             return Reading(language, tokens, refusal=refuse("STOP_REQUESTED", language))
         if not any(c.isalnum() for c in text):
             return Reading(language, tokens, refusal=refuse("EMPTY", language))
+        if pace := _pace(text, language):
+            return Reading(language, tokens, refusal=refuse("PACE_REQUESTED", language), pace=pace)
         if tokens > TOKENS:
             return Reading(
                 language, tokens, refusal=refuse("INSTRUCTION_TOO_LONG", language, tokens=tokens, limit=TOKENS)
@@ -134,6 +148,15 @@ class Instructions:
 
 def _bare(text: str) -> str:
     return text.strip(" 。，.,!！?？~～…")
+
+
+def _pace(text: str, language: Language) -> Pace | None:
+    """Of a sentence that says nothing else but how fast, a polite word aside."""
+    said = _POLITE.sub("", _bare(text)).strip(" ,，")
+    for pace, entries in lexicon(language).table["pace_alone"].items():
+        if said in entries:
+            return Pace(pace)
+    return None
 
 
 def _no_command(words: Sequence[Word], language: Language) -> Refusal:

@@ -70,6 +70,11 @@ class TaskServiceStub:
                 request_serializer=wardarm_dot_v1_dot_task__pb2.CancelTaskRequest.SerializeToString,
                 response_deserializer=wardarm_dot_v1_dot_task__pb2.CancelTaskResponse.FromString,
                 _registered_method=True)
+        self.SetSpeed = channel.unary_unary(
+                '/wardarm.v1.TaskService/SetSpeed',
+                request_serializer=wardarm_dot_v1_dot_task__pb2.SetSpeedRequest.SerializeToString,
+                response_deserializer=wardarm_dot_v1_dot_task__pb2.SetSpeedResponse.FromString,
+                _registered_method=True)
 
 
 class TaskServiceServicer:
@@ -87,7 +92,7 @@ class TaskServiceServicer:
         """Start a task. The same request_id and body again returns the same task and moves nothing, also after a restart.
         Errors: LEASE_STALE, HOLD_ACTIVE, TASK_ACTIVE, CONTROLLER_NOT_NORMAL, REQUEST_EXPIRED, REQUEST_ID_REUSED
         (ALREADY_EXISTS), INSTRUCTION_TOO_LONG, EMPTY, NO_VERB, NO_OBJECT, UNRELATED, AMBIGUOUS, UNKNOWN_OBJECT,
-        UNKNOWN_COLOR, NEGATED, NOT_A_REQUEST, STOP_REQUESTED (INVALID_ARGUMENT).
+        UNKNOWN_COLOR, NEGATED, NOT_A_REQUEST, STOP_REQUESTED, PACE_REQUESTED (INVALID_ARGUMENT).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +128,14 @@ class TaskServiceServicer:
 
     def CancelTask(self, request, context):
         """End a task. The movement under way runs out to its rest point; what is grasped stays grasped.
+        Errors: LEASE_STALE, TASK_UNKNOWN, TASK_ENDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetSpeed(self, request, context):
+        """How fast a task under way goes on, from the next chunk of its movement (about half a second) to its end, smoothly.
         Errors: LEASE_STALE, TASK_UNKNOWN, TASK_ENDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -166,6 +179,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.CancelTask,
                     request_deserializer=wardarm_dot_v1_dot_task__pb2.CancelTaskRequest.FromString,
                     response_serializer=wardarm_dot_v1_dot_task__pb2.CancelTaskResponse.SerializeToString,
+            ),
+            'SetSpeed': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetSpeed,
+                    request_deserializer=wardarm_dot_v1_dot_task__pb2.SetSpeedRequest.FromString,
+                    response_serializer=wardarm_dot_v1_dot_task__pb2.SetSpeedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -358,6 +376,33 @@ class TaskService:
             '/wardarm.v1.TaskService/CancelTask',
             wardarm_dot_v1_dot_task__pb2.CancelTaskRequest.SerializeToString,
             wardarm_dot_v1_dot_task__pb2.CancelTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetSpeed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wardarm.v1.TaskService/SetSpeed',
+            wardarm_dot_v1_dot_task__pb2.SetSpeedRequest.SerializeToString,
+            wardarm_dot_v1_dot_task__pb2.SetSpeedResponse.FromString,
             options,
             channel_credentials,
             insecure,
