@@ -1,7 +1,7 @@
 """A model of words, gate, arm's latch, the line, the player and a person: every order of their steps, breadth first.
 
 What is pure in the product is not modelled but called: `gate.permit.step` and `forget`, `gate.words.Heard`,
-`arm.causes.Board.word_causes`, `arm.holds.HoldLatch`. What is left is how processes run: each takes a whole loop at any
+`arm.causes.Board.word_causes`, `arm.holds.HoldLatch`, `arm.status.begins_held`. What is left is how processes run: each takes a whole loop at any
 time or never (so that slow and frozen need no states of their own), dies at any time, comes back at any time; a
 published word or status is whole or not there (`test_shm_ring` shows that a writer's death in between leaves the one
 before); time passes in ticks, in which every age grows by one; a person reads the holds at one moment and
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from wardarm.arm.causes import Board, GateSeen
 from wardarm.arm.holds import Cause, Hold, HoldLatch
+from wardarm.arm.status import Inherited, begins_held
 from wardarm.gate import permit as rule
 from wardarm.gate.permit import Look, Permit
 from wardarm.gate.words import Heard
@@ -30,6 +31,7 @@ FRESH = 1  # ticks: the word deadline
 OLD = FRESH + 1  # an age at which everything counts as late; older is the same
 BEAT = 1  # ticks that the player waits for gate's next beat
 IDLE, LOADED, RUNNING, HELD = range(4)
+RESTED, MOVED = Inherited(known=True), Inherited(known=True, moved=True)
 DISCARD = -1
 _NEW = Permit()
 # How long before a motion a word can at most have gone false or late: up to FRESH old when gate looked last, and gate
@@ -72,6 +74,7 @@ class State(NamedTuple):
     loading: int = 0  # epoch of the plan that the player has not answered yet
     discarded: bool = False
     block_lost: bool = False  # arm's block was made anew since gate looked
+    left: Inherited = RESTED  # what the next arm would find in it: known, moved
     # gate and its line
     gate_up: bool = True
     gate_age: int = OLD
@@ -104,6 +107,7 @@ class State(NamedTuple):
     on_for: int = 0
     unheard: int = 0  # the guard said a hold that is neither latched nor ended by a person: ticks since, and one
     void: bool = False  # a hold was latched since the plan was made, or another arm came up
+    unasked: bool = False  # arm was started again while the others went on, and nobody has said go on since
 
 
 class Broken(AssertionError):
@@ -125,6 +129,7 @@ class Faults:
     epoch_kept: bool = False
     holds_kept: bool = True
     counters_kept: bool = True
+    begins_held: bool = True
     discard: bool = True
 
 
@@ -175,6 +180,8 @@ def motion_begins(s: State) -> None:
         raise Broken("motion begins although arm is gone")
     if s.unheard > REACH:
         raise Broken("motion begins although a hold was said that nobody recorded or resumed")
+    if s.unasked:
+        raise Broken("motion begins after arm was started again, without a person's word")
 
 
 class Model:
@@ -318,6 +325,7 @@ class Model:
                 unseen = [h.seq for h in before if h.seq not in s.seen]
                 if unseen:
                     raise Broken(f"a resume that did not carry hold {unseen[0]} ended it")
+                s = s._replace(unasked=False)
             s = s._replace(resuming=False, seen=())
         s = s._replace(holds=tuple(latch.holds), live=tuple(latch._live.items()), last_seq=latch.last_seq, arm_age=0)
         return self.arm_drives(s, request)
@@ -345,6 +353,7 @@ class Model:
         return s._replace(
             to_start=to_start, loading=loading, discarded=discarded, inbox=inbox, request=request, request_seq=seq,
             serving=serving, offered=0, registered=request, register_new=s.register_new or s.beat_new, beat_new=False,
+            left=MOVED if s.player == RUNNING or (s.player == LOADED and not held) else RESTED,
         )  # fmt: skip
 
     def arm_dies(self, s: State) -> State:
@@ -352,24 +361,27 @@ class Model:
         return s._replace(arm_up=False, deaths=s.deaths + 1, inbox=())
 
     def arm_back(self, s: State) -> State:
-        """`arm.status.inherit`, `Arm.__init__`; the player is uploaded anew, which needs an arm that stands."""
+        """`arm.status.inherit`, `Arm.__init__`; the player is uploaded anew, which needs an arm that stands.
+
+        What a person said to the arm before is not carried out (`Commands.read`).
+        """
         f = self.faults
         epoch = s.epoch + 1
         latch = HoldLatch((h for h in s.holds if h.reason is not HoldReason.STARTING), epoch)
-        if s.player == LOADED:
+        if f.begins_held and begins_held(s.left, went_on=s.guard_up or s.gate_up):
             epoch = latch.add(Cause(HoldReason.WATCHDOG, ARM, ""), 0).seq
         return s._replace(
             arm_up=True, holds=tuple(latch.holds), live=(), last_seq=latch.last_seq, true_once=frozenset(), heard_seq=(),
             epoch=epoch, request=False, request_seq=s.request_seq if f.counters_kept else 0, to_start=False, loading=0,
             discarded=False, dropped=False, player=IDLE, plan=0, lost=False, inbox=(), registered=False, beat_age=OLD,
-            void=False,
+            void=False, resuming=False, unasked=s.left.known and (s.guard_up or s.gate_up),
         )  # fmt: skip
 
     def block_lost(self, s: State) -> State:
         """Arm is gone and its block with it: its counters and holds begin again."""
         return s._replace(
             request=False, request_seq=0, epoch=0, holds=(), arm_age=OLD, block_lost=True, arm_up=False, inbox=(),
-            blocks_lost=s.blocks_lost + 1,
+            blocks_lost=s.blocks_lost + 1, left=Inherited(),
         )  # fmt: skip
 
     # --- player (player.script; the ramp is left out: RUNNING that lost its permit is HELD)

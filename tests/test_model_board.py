@@ -90,6 +90,7 @@ SEEDED: dict[str, tuple[Faults, Bounds, tuple[str, ...], str]] = {
         Faults(resume=half_a_resume), replace(DANGER, dangers=2), (), "did not carry"
     ),
     "neither gate's companion nor the beat": (Faults(deadman=False, beat_deadline=99), DEATH, MOVING, "motion goes on"),
+    "a new arm begins without a hold": (Faults(begins_held=False), DEATH, (), "without a person's word"),
     "arm keeps its request under a hold": (Faults(holds_kept=False), DANGER, (), "motion begins"),
 }  # fmt: skip
 

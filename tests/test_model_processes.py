@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from wardarm.arm import causes as arm_causes
 from wardarm.arm.causes import Board
 from wardarm.arm.channel import Answer, Sent
-from wardarm.arm.holds import HoldLatch
+from wardarm.arm.holds import Cause, HoldLatch
 from wardarm.arm.operate import Arm
-from wardarm.arm.status import StatusBlock, inherit
+from wardarm.arm.status import StatusBlock, begins_held, inherit
 from wardarm.config import Config
 from wardarm.gate import main as gate_main
 from wardarm.gate.main import Gate
@@ -96,11 +96,14 @@ class Board2(RuleBasedStateMachine):
 
     def new_arm(self) -> None:
         left = inherit(self.prefix)
-        self.latch = HoldLatch(left.holds, left.plan_epoch)
+        self.epoch = left.plan_epoch + 1
+        self.latch = HoldLatch(left.holds, self.epoch)
+        if why := begins_held(left, went_on=True):
+            self.epoch = self.latch.add(Cause(HoldReason.WATCHDOG, ARM, why), self.clock.now_ns).seq
         self.status = StatusBlock(self.prefix)
         self.board = Board(self.config)
         self.words[ARM] = OwnWord(ARM, self.prefix, 0.0)
-        self.request, self.request_seq, self.epoch = False, left.request_seq, left.plan_epoch + 1
+        self.request, self.request_seq = False, left.request_seq
         self.arm_up = True
 
     def say(self, process: ProcessId, ok: bool) -> None:

@@ -289,10 +289,11 @@ class Supervisor:
         """The arm to rest and the PWM off first, then bottom to top: SIGTERM, SIGKILL to what does not end in time."""
         self.stopping = True
         notify.stopping()
-        if self.ended:
-            notify.status(self.ended)
+        notify.status(self.ended or "stopping: the arm comes to rest, then every process ends")
         self._write_status()
-        gate = self.children.get("gate")
+        gate, arm = self.children.get("gate"), self.children.get("arm")
+        if arm is not None and arm.process.poll() is None:
+            arm.process.send_signal(signal.SIGTERM)  # it knows that the system ends before it hears that gate did
         if gate is not None:
             self._end([gate])
         self._pwm_off()

@@ -2,7 +2,7 @@
 
 Numbers and comparisons are compiled once, all of them into one program that reads from the environment which one is
 active (`WARDARM_MUTANT`); what cannot be switched at run time (logic, flags) is compiled one by one. Everything is
-built in a folder of its own, with no optimisation; the tree's build is not touched.
+built in a folder of its own; the tree's build is not touched.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from mutation.mutants import CPP, Mutant, text_mutants
 from mutation.python_run import ROOT
 
 CPP_ROOT = ROOT / "postproc_cpp"
-SOURCE = CPP_ROOT / "src" / "envelope.cpp"
-TESTS = ("test_envelope_edges.cpp",)
-BEGIN, END = "constexpr double kPi", "}  // namespace wardarm\n"
+# Each part: its source, the first line that is mutated, the tests (the quicker ones first).
+PARTS = {
+    "envelope": ("envelope.cpp", "constexpr double kPi", ("liquid", "exact", "edges")),
+    "envelope links": ("envelope_links.cpp", "constexpr double kLeastElbowSine", ("links", "liquid", "edges")),
+    "envelope fingers": ("envelope_fingers.cpp", "constexpr double kCycle_s", ("fingers",)),
+}
+END = "}  // namespace wardarm\n"
 CPU_LIMIT_S = 20
-FLAGS = ("-std=c++20", "-O0", "-w", "-Wno-narrowing", "-D_GLIBCXX_ASSERTIONS", f"-I{CPP_ROOT / 'include'}")
+FLAGS = ("-std=c++20", "-O1", "-w", "-Wno-narrowing", "-D_GLIBCXX_ASSERTIONS", f"-I{CPP_ROOT / 'include'}")
 # A number in these places is a type's, not the program's.
 _OF_A_TYPE = re.compile(r"std::array<[^>]*>|(?:char \w+|axis_name)\[\d+\]")
 
@@ -61,9 +65,23 @@ bool operator>(Half<L> half, const R& right) {
 _NAMES = {"<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "==": "EQ", "!=": "NE"}
 
 
-def mutants() -> list[Mutant]:
-    source = SOURCE.read_text()
-    found = text_mutants(str(SOURCE.relative_to(ROOT)), source, CPP, BEGIN, END, "//")
+def source_of(part: str) -> Path:
+    return CPP_ROOT / "src" / PARTS[part][0]
+
+
+def files(part: str) -> list[Path]:
+    """What the results of a part depend on."""
+    return [source_of(part), CPP_ROOT / "tests" / "envelope_bench.hpp", *tests_of(part)]
+
+
+def tests_of(part: str) -> list[Path]:
+    return [CPP_ROOT / "tests" / f"test_envelope_{name}.cpp" for name in PARTS[part][2]]
+
+
+def mutants(part: str) -> list[Mutant]:
+    file = source_of(part)
+    source = file.read_text()
+    found = text_mutants(str(file.relative_to(ROOT)), source, CPP, PARTS[part][1], END, "//")
     return [m for m in found if not _in_a_type(source, m)]
 
 
@@ -97,7 +115,7 @@ def _switched(source: str, found: list[Mutant]) -> tuple[str, dict[int, Mutant]]
         at = begin + len(text)
     out.append(source[at:])
     text = "".join(out)
-    text = re.sub(r"^( *)constexpr (double|std::size_t) ", r"\1const \2 ", text, flags=re.M)
+    text = re.sub(r"^( *)constexpr (double|int|std::size_t) ", r"\1const \2 ", text, flags=re.M)
     include = text.rindex("#include", 0, text.index("namespace wardarm {"))
     line = text.index("\n", include) + 1
     return text[:line] + SWITCH + text[line:], switched
@@ -106,12 +124,13 @@ def _switched(source: str, found: list[Mutant]) -> tuple[str, dict[int, Mutant]]
 class Bench:
     """Compiles and runs in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, part: str, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.objects = []
-        others = [f for f in sorted(SOURCE.parent.glob("envelope*.cpp")) if f != SOURCE]
-        for file in (*(CPP_ROOT / "tests" / name for name in TESTS), *others):
+        source = source_of(part)
+        others = [f for f in sorted(source.parent.glob("envelope*.cpp")) if f != source]
+        for file in (*tests_of(part), *others):
             out = folder / f"{file.name}.o"
             self._do("g++", *FLAGS, "-c", str(file), "-o", str(out))
             self.objects.append(str(out))
@@ -121,11 +140,11 @@ class Bench:
         if done.returncode:
             raise RuntimeError(f"{' '.join(command[-3:])}: {done.stderr[:3000]}")
 
-    def build(self, source: str, name: str) -> Path:
+    def build(self, source: str, name: str, *flags: str) -> Path:
         """Raises RuntimeError if it does not compile."""
         text, program = self.folder / f"{name}.cpp", self.folder / name
         text.write_text(source)
-        self._do("g++", *FLAGS, "-c", str(text), "-o", f"{program}.o")
+        self._do("g++", *FLAGS, *flags, "-c", str(text), "-o", f"{program}.o")
         self._do("g++", f"{program}.o", *self.objects, "-lgtest", "-lgtest_main", "-lpthread", "-o", str(program))
         return program
 
@@ -143,10 +162,10 @@ class Bench:
         return done.returncode == 0
 
 
-def run(folder: Path, keys: set[str] | None = None) -> Iterator[tuple[Mutant, bool]]:
+def run(part: str, folder: Path, keys: set[str] | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant and whether it survived. `keys`: only these."""
-    source, found = SOURCE.read_text(), mutants()
-    bench = Bench(folder)
+    source, found = source_of(part).read_text(), mutants(part)
+    bench = Bench(part, folder)
     text, switched = _switched(source, found)
     program = bench.build(text, "switched")
     if not bench.passes(program):
@@ -158,7 +177,7 @@ def run(folder: Path, keys: set[str] | None = None) -> Iterator[tuple[Mutant, bo
             yield mutant, bench.passes(program, number)
             continue
         try:
-            alone = bench.build(mutant.source, "alone")
+            alone = bench.build(mutant.source, "alone", "-O0")  # compiling is what takes long
         except RuntimeError:
             yield mutant, False  # the compiler noticed
             continue
@@ -166,9 +185,9 @@ def run(folder: Path, keys: set[str] | None = None) -> Iterator[tuple[Mutant, bo
 
 
 def main() -> int:
-    """`python -m mutation.envelope_run FOLDER`: prints what survives."""
+    """`python -m mutation.envelope_run PART FOLDER`: prints what survives."""
     killed = survived = 0
-    for mutant, alive in run(Path(sys.argv[1])):
+    for mutant, alive in run(sys.argv[1], Path(sys.argv[2])):
         killed, survived = killed + (not alive), survived + alive
         if alive:
             print(f"{mutant.file}:{mutant.line}: {mutant.key}", flush=True)

@@ -14,7 +14,9 @@ _WORD = "offsets are divided by 8: any of the eight bytes names the same 64-bit 
 _CRC = "the CRC is the upper half of the word at _BYTES; this name is there for the reader of the layout"
 _ONLY = "an array of one: its first is its last"
 _FIRST = "the first comparison with what was said before is always true: nothing was"
-_TURN = "how a tool is turned moves no ratio: turning speed is the same for every frame that is fixed to the tool"
+_SMALL = "w[i] = times(sine, (s > 1e-12 ? std::asin(std::min(s, 1.0)) / s : 1.0) / kCycle_s);"
+_CHANCE = "a computed number meets its limit to the last bit by chance only, and either answer is right there"
+_NOTHING = "it multiplies a vector of zeros"
 _NEXT = "the next line sets what the fourth number went over"
 _ENDS = "a bye ends or ramps in the next cycle, and a trajectory takes three to arrive: the state says it already"
 _WRAP = "any number below 2^31 serves as the end of the cycle counter; a wrap counts as one cycle passed"
@@ -53,6 +55,32 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (PLAYER, "if total != head[11] or ramp < 0.05 or not in_order: | < -> <="): "no whole number of microseconds comes out as 0.05",
     (ENVELOPE, 'std::copy_n(need("box_low", 3).begin(), 3, low_.begin()); | 3 -> 4 (after \'3).begin(), \')'): _NEXT,
     (ENVELOPE, 'std::copy_n(need("box_high", 3).begin(), 3, high_.begin()); | 3 -> 4 (after \'3).begin(), \')'): _NEXT,
+    (ENVELOPE, 'std::copy_n(need("patient_low", 3).begin(), 3, patient_low_.begin()); | 3 -> 4 (after \'3).begin(), \')'): _NEXT,
+    (ENVELOPE, 'std::copy_n(need("patient_high", 3).begin(), 3, patient_high_.begin()); | 3 -> 4 (after \'3).begin(), \')'):
+        "the line that says that there is a patient sets what the fourth number went over",
+    (ENVELOPE, 'if (key.rfind("liquid.", 0) != 0) continue; | 0 -> 1 (after \'("liquid.", \')'):
+        "what begins at 1 does not begin at 0, and what begins at 0 cannot begin at 1 again",
+    (ENVELOPE, 'if (other.rfind("profile.", 0) != 0) continue; | 0 -> 1 (after \'"profile.", \')'):
+        "what begins at 1 does not begin at 0, and what begins at 0 cannot begin at 1 again",
+    (ENVELOPE, f"{_SMALL} | 1.0 -> 2.0 (after 'std::min(s, ')"):
+        "a sine passes 1 by rounding only, at a right angle in 2 ms: no number is refused as that angle is",
+    (ENVELOPE, "double worst = 0.0; | 0.0 -> -1.0"): "the first ratio is not below 0 and takes its place",
+    (ENVELOPE, "for (std::size_t from = 0; from < walk.moment.size(); from += kStopStride) { | < -> <="):
+        "from the end on nothing is ahead: the inner loop ends at once",
+    (ENVELOPE, "if (!(ratio <= worst)) worst = std::isnan(worst) ? worst : ratio; // a NaN is worse than any, and stays | <= -> <"):
+        "an equal ratio takes the place of itself",
+    (ENVELOPE, "const Vector a = blend(m.v, m.a, {}, step.r1, rr, 0.0); | 0.0 -> 1.0"): _NOTHING,
+    (ENVELOPE, "const Vector a = blend(m.v, m.a, {}, step.r1, rr, 0.0); | 0.0 -> -1.0"): _NOTHING,
+    (ENVELOPE, "worse(length(blend(m.w, m.wa, {}, step.r1, rr, 0.0)) / limits.angular[1]); | 0.0 -> 1.0"): _NOTHING,
+    (ENVELOPE, "worse(length(blend(m.w, m.wa, {}, step.r1, rr, 0.0)) / limits.angular[1]); | 0.0 -> -1.0"): _NOTHING,
+    (ENVELOPE, "if (profile < 0 || static_cast<std::size_t>(profile) >= profiles_.size()) { | 0 -> -1"):
+        "-1 as a size is beyond every row: refused in the same words",
+    (ENVELOPE, "if (limits.tilt_rad < kPi) { | < -> <="): "no tilt passes half a turn: a row without liquid refuses none",
+    (ENVELOPE, "std::max(limits.tilt_rad, std::acos(std::clamp(-walk.tcp[0].z[2], -1.0, 1.0)) + kTiltRoom_rad); | 1.0 -> 2.0 (after 'z[2], -1.0, ')"):
+        "beyond 1 by rounding it hangs straight down, and of the limit and no number the limit is taken",
+    (ENVELOPE, "if (!(tilt <= most)) { | <= -> <"): _CHANCE,
+    (ENVELOPE, "if (!(verdict.max_ratio_plan <= 1.0 + kRounding)) { // a NaN refuses | <= -> <"): _CHANCE,
+    (ENVELOPE, "} else if (!(verdict.max_ratio_stop <= 1.0 + kRounding)) { | <= -> <"): _CHANCE,
     (ENVELOPE, 'if (key.rfind("profile.", 0) != 0) continue; | 0 -> 1 (after \'"profile.", \')'):
         "what begins at 1 does not begin at 0, and what begins at 0 cannot begin at 1 again",
     (PLAYER, "silent = True | True -> False"): "the first cycle has no pulses yet and sets it",
@@ -80,21 +108,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (PLAYER, "if cycle > 2000000000: | > -> <="): _WRAP,
     (PLAYER, "cycle = 0 | 0 -> 1"): _WRAP,
     (PLAYER, "cycle = 0 | 0 -> -1"): _WRAP,
-    (ENVELOPE, "constexpr std::size_t kStopStride = 5; // a stop from every 10 ms of the path | 5 -> 6"):
-        "how densely stops are tried: cost against a ratio that changes by less than a per cent",
-    (ENVELOPE, "constexpr std::size_t kStopStride = 5; // a stop from every 10 ms of the path | 5 -> 4"):
-        "how densely stops are tried",
-    (ENVELOPE, "constexpr double kStopStep_s = 0.004; | 0.004 -> 0.008"): "how densely a stop is sampled",
-    (ENVELOPE, "constexpr double kStopStep_s = 0.004; | 0.004 -> 0.002"): "how densely a stop is sampled",
     (ENVELOPE, "double value = 0.0; | 0.0 -> 1.0"): "overwritten before it is read",
     (ENVELOPE, "double value = 0.0; | 0.0 -> -1.0"): "overwritten before it is read",
 }  # fmt: skip
 
 _AXIS = "const Vector axis = angle > 0.0 ? times(turn, 1.0 / angle) : Vector{0, 0, 1};"
-for change in ("3 -> 4", "3 -> 2", "4 -> 5", "4 -> 3", "5 -> 4"):
-    EQUIVALENT[ENVELOPE, f"const Vector turn{{tcp[3], tcp[4], tcp[5]}}; | {change}"] = _TURN
 for change in (
-    "0.0 -> 1.0", "0 -> 1 (after 'e) : Vector{')", "0 -> -1 (after 'e) : Vector{')", "0 -> 1 (after ': Vector{0, ')",
+    "0 -> 1 (after 'e) : Vector{')", "0 -> -1 (after 'e) : Vector{')", "0 -> 1 (after ': Vector{0, ')",
     "0 -> -1 (after ': Vector{0, ')", "1 -> 2 (after 'ector{0, 0, ')", "1 -> 0 (after 'ector{0, 0, ')",
 ):  # fmt: skip
-    EQUIVALENT[ENVELOPE, f"{_AXIS} | {change}"] = _TURN
+    EQUIVALENT[ENVELOPE, f"{_AXIS} | {change}"] = "a turn by nothing is the same about every axis"
+for change in ("> -> >=", "1e-12 -> 2e-12", "1e-12 -> 5e-13", "1.0 -> 2.0 (after '1.0)) / s : ')",
+               "1.0 -> 0.5 (after '1.0)) / s : ')"):  # fmt: skip
+    EQUIVALENT[ENVELOPE, f"{_SMALL} | {change}"] = (
+        "so small a turn is its sine to the last bit, and no ratio comes of it"
+    )

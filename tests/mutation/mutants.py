@@ -117,7 +117,7 @@ class _Places(ast.NodeVisitor):
             found = re.search(r"<=|>=|==|!=|<|>|is not|is|not in|in", self.source[begin:end])
             assert found is not None
             op = found.group()
-            for other in {_SHIFTED.get(op), _TURNED.get(op)} - {None}:
+            for other in sorted(o for o in (_SHIFTED.get(op), _TURNED.get(op)) if o is not None):
                 self.found.append((begin + found.start(), begin + found.end(), str(other)))
             left = right
         self.generic_visit(node)
@@ -173,7 +173,7 @@ def python_mutants(file: str, source: str) -> list[Mutant]:
 
 def _tokens(row: str, logic: dict[str, str], flags: dict[str, str]) -> Iterator[tuple[int, int, str]]:
     for found in re.finditer(r"(?<= )(<=|>=|==|!=|<|>)(?= )", row):
-        for other in {_SHIFTED[found.group()], _TURNED.get(found.group())} - {None}:
+        for other in sorted(o for o in (_SHIFTED[found.group()], _TURNED.get(found.group())) if o is not None):
             yield found.start(), found.end(), str(other)
     for found in re.finditer(_NUMBER, row):
         for text in _numbers(found.group()):

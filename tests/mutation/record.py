@@ -59,6 +59,10 @@ class Record:
         values = [v.split(":")[0] for v in self.results.values()]
         return {name: values.count(name) for name in ("killed", "survived", "equivalent")}
 
+    def killed_all_the_same(self, file: str) -> list[str]:
+        """Keys of `EQUIVALENT` that a test tells apart."""
+        return [key for name, key in EQUIVALENT if name == file and self.results.get(key) == "killed"]
+
     @property
     def survivors(self) -> list[str]:
         return [key for key, value in self.results.items() if value == "survived"]

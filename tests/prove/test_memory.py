@@ -224,32 +224,39 @@ def measure(chunks: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         before_children, before_files = children(os.getpid()), open_files(os.getpid())
         run = Run(Path(folder))
-        run.go(min(200, chunks))
-        files = open_files(os.getpid()), open_files(run.process.pid)
-        blocks = sorted(p.name for p in ring.SHM.glob(f"*{run.prefix}*"))
-        began, cycle = time.monotonic(), run.sim.cycle
-        run.samples.clear()
-        run.go(chunks)
-        took_s = time.monotonic() - began
-        out = {
-            "chunks": run.sent, "answered": run.answered, "joined": run.joined, "holds": run.holds,
-            "refused": run.refused, "seconds": round(took_s), "chunks_s": round((run.sent - 200) / took_s, 1),
-            "controller_s": round((run.sim.cycle - cycle) * 0.002),
-            "slope_mb": {"arm_and_player": round(slope_mb(run.samples, 1), 3), "postproc": round(slope_mb(run.samples, 2), 3)},
-            "private_mb": {"arm_and_player": run.samples[-1][1] // 1024, "postproc": run.samples[-1][2] // 1024},
-            "player_cycles_missed": run.missed_cycles, "late_beats": run.late_beats,
-            "oldest_beat_ms": round(run.oldest_beat_s * 1e3),
-            "chunks_lost": run.log.read_bytes().count(b"chunk_lost"),
-            "files_more": [open_files(os.getpid()) - files[0], open_files(run.process.pid) - files[1]],
-            "blocks_more": len(sorted(p.name for p in ring.SHM.glob(f"*{run.prefix}*"))) - len(blocks),
-            "postproc_children": children(run.process.pid),
-            "samples": run.samples[:: max(1, len(run.samples) // 50)],
-        }  # fmt: skip
-        out["postproc_exit"] = run.close()
+        try:
+            out = _figures(run, chunks)
+        finally:  # also when a chunk is lost: the process does not outlive its test
+            code = run.close()
+        out["postproc_exit"] = code
         del run
         out["children_left"] = children(os.getpid()) - before_children
         out["files_left"] = open_files(os.getpid()) - before_files
         return out
+
+
+def _figures(run: Run, chunks: int) -> dict[str, Any]:
+    run.go(min(200, chunks))
+    files = open_files(os.getpid()), open_files(run.process.pid)
+    blocks = sorted(p.name for p in ring.SHM.glob(f"*{run.prefix}*"))
+    began, cycle, first = time.monotonic(), run.sim.cycle, run.sent
+    run.samples.clear()
+    run.go(chunks)
+    took_s = time.monotonic() - began
+    return {
+        "chunks": run.sent, "answered": run.answered, "joined": run.joined, "holds": run.holds,
+        "refused": run.refused, "seconds": round(took_s), "chunks_s": round((run.sent - first) / took_s, 1),
+        "controller_s": round((run.sim.cycle - cycle) * 0.002),
+        "slope_mb": {"arm_and_player": round(slope_mb(run.samples, 1), 3), "postproc": round(slope_mb(run.samples, 2), 3)},
+        "private_mb": {"arm_and_player": run.samples[-1][1] // 1024, "postproc": run.samples[-1][2] // 1024},
+        "player_cycles_missed": run.missed_cycles, "late_beats": run.late_beats,
+        "oldest_beat_ms": round(run.oldest_beat_s * 1e3),
+        "chunks_lost": run.log.read_bytes().count(b"chunk_lost"),
+        "files_more": [open_files(os.getpid()) - files[0], open_files(run.process.pid) - files[1]],
+        "blocks_more": len(sorted(p.name for p in ring.SHM.glob(f"*{run.prefix}*"))) - len(blocks),
+        "postproc_children": children(run.process.pid),
+        "samples": run.samples[:: max(1, len(run.samples) // 50)],
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,10 @@ FILE = Path("out/prove/model.json")
 ROOT = Path(__file__).resolve().parents[2]
 CALLED = [
     ROOT / "tests" / "model_board.py",
-    *(ROOT / "service" / "wardarm" / p for p in ("gate/permit.py", "gate/words.py", "arm/causes.py", "arm/holds.py")),
+    *(
+        ROOT / "service" / "wardarm" / p
+        for p in ("gate/permit.py", "gate/words.py", "arm/causes.py", "arm/holds.py", "arm/status.py")
+    ),
 ]
 BOUNDS = {
     "nothing goes wrong": Bounds(0, 0, 1, 0),

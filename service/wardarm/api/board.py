@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wardarm.config import Config
+from wardarm.gate.words import ARM_FAREWELL, GATE_FAREWELL
 from wardarm.processes import enabled, required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
@@ -96,7 +97,8 @@ class Board:
             return WordReading(process, False, float("inf"), HoldReason.STARTING, 0, "has not spoken yet", required)
         data = slot.data
         age_s = (time.monotonic_ns() - int(data["beat_ns"])) * 1e-9
-        if age_s > self._word_deadline_s:
+        farewell = not data["ok"] and ring.text(data["detail"]) in (GATE_FAREWELL, ARM_FAREWELL)
+        if age_s > self._word_deadline_s and not farewell:
             detail = f"silent for {age_s:.1f} s" if age_s < 1e6 else "has not spoken yet"
             return WordReading(process, False, age_s, HoldReason.WATCHDOG, int(data["hold_seq"]), detail, required)
         return WordReading(

@@ -76,12 +76,12 @@ class Board:
             self._off_since_s = time.monotonic()
         return self.gate
 
-    def word_causes(self) -> list[Cause]:
-        """From the words and gate's beat."""
+    def word_causes(self, leaving: bool = False) -> list[Cause]:
+        """From the words and gate's beat. `leaving`: arm was asked to end, so gate's orderly end is of the same system's."""
         causes = [c for heard in self._words.hear_all() if (c := self._word_cause(heard)) is not None]
         if self.gate.age_s <= self.deadline_s and not self.gate.ended and not self.gate.farewell:
             self._true_once.add(ProcessId.GATE)
-        else:
+        elif not (leaving and self.gate.farewell):
             age = (
                 "was ended in order; nothing moves without it"
                 if self.gate.farewell

@@ -10,6 +10,7 @@ next arm uploads nothing before the arm stands still, and keeps the holds.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ def run(config: Config) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, ask_to_leave)
     period_s = 1.0 / config.arm.rtde_hz
+    gc.collect()
+    gc.freeze()  # a full collection of what lives as long as the process would stall the loop
     due = time.monotonic()
     while not (arm.leaving and (arm.may_leave or time.monotonic() > leave_by_s)):
         arm.loop()

@@ -21,11 +21,11 @@ from wardarm.arm.link import Registers, RobotUnreachable
 from wardarm.arm.player import parameters, script
 from wardarm.arm.session import Phase, Session
 from wardarm.arm.state import MOVING, STOPPED_STATES, PlayerState, RuntimeState, Seen, arm_state, at_rest, player_state
-from wardarm.arm.status import StatusBlock, inherit, system_went_on
+from wardarm.arm.status import StatusBlock, begins_held, inherit, system_went_on
 from wardarm.arm.under_way import UnderWay
 from wardarm.arm.wire import encode_bye, encode_discard
 from wardarm.config import Config
-from wardarm.gate.words import OwnWord
+from wardarm.gate.words import ARM_FAREWELL, OwnWord
 from wardarm.processes import required_words
 from wardarm.shm import ring
 from wardarm.shm.layouts import ArmState, Holding, HoldReason, ProcessId, RefusalReason, Source
@@ -48,11 +48,9 @@ class Arm:
         self.request_seq = left.request_seq
         # the epoch outlives restarts, so no hold's number comes twice
         self.latch = HoldLatch(left.holds, self.plan_epoch)
-        if left.moved:
-            self._begin_held("arm: ended while a trajectory was under way", now_ns)
-        elif left.known and system_went_on(prefix, [p for p in required_words(config) if p is not ProcessId.ARM]):
-            # a task may be under way that waits for the arm to stand ready: it goes on after a person's word only
-            self._begin_held("arm: was started again while the system ran", now_ns)
+        went_on = system_went_on(prefix, [p for p in required_words(config) if p is not ProcessId.ARM])
+        if why := begins_held(left, went_on):
+            self.plan_epoch = self.latch.add(Cause(HoldReason.WATCHDOG, ProcessId.ARM, why), now_ns).seq
         self.block = StatusBlock(prefix)
         self.word = OwnWord(ProcessId.ARM, prefix, config.gate.beat_ms * 1e-3)
         self.board = Board(config)
@@ -78,9 +76,6 @@ class Arm:
         self._discarded = False
         self._holding = Holding.UNKNOWN
         self.may_leave = False
-
-    def _begin_held(self, why: str, now_ns: int) -> None:
-        self.plan_epoch = self.latch.add(Cause(HoldReason.WATCHDOG, ProcessId.ARM, why), now_ns).seq
 
     # --- reading
 
@@ -142,7 +137,7 @@ class Arm:
 
     def _causes(self, seen: Seen) -> list[Cause]:
         now_s = time.monotonic()
-        causes = self.board.word_causes()
+        causes = self.board.word_causes(self.leaving)
         causes += self.robot.causes(seen, self._was_up, self.session.trouble, now_s)
         dropped, registers = self.under_way.dropped(), self._registers()
         if registers is None or not seen.linked:  # old registers say nothing
@@ -349,7 +344,7 @@ class Arm:
         self.block.set_holds(self.latch.holds)
         self.block.publish()
         self._say_word()
-        self.may_leave = self.state not in (*MOVING, ArmState.LOADED)
+        self.may_leave = self.state is ArmState.OFFLINE or (self.state is not ArmState.LOADED and self.at_rest())
 
     def _say_word(self) -> None:
         ready = self.state in (ArmState.READY, ArmState.LOADED, *MOVING) and not self.latch.holds and not self.leaving
@@ -373,5 +368,5 @@ class Arm:
         record["state"], record["motion_request"], record["playing_id"] = ArmState.OFFLINE, False, 0
         self.block.set_holds([])
         self.block.publish()
-        self.word.say(False, HoldReason.STARTING, "arm ended")
+        self.word.say(False, HoldReason.STARTING, ARM_FAREWELL)
         self.gripper.stop()

@@ -59,6 +59,16 @@ def inherit(prefix: str) -> Inherited:
     )
 
 
+def begins_held(left: Inherited, went_on: bool) -> str:
+    """Why an arm that starts begins with a WATCHDOG hold; empty if it need not. `went_on`: see `system_went_on`."""
+    if left.moved:
+        return "arm: ended while a trajectory was under way"
+    if left.known and went_on:
+        # a task may be under way that waits for the arm to stand ready: it goes on after a person's word only
+        return "arm: was started again while the system ran"
+    return ""
+
+
 def system_went_on(prefix: str, others: Iterable[ProcessId]) -> bool:
     """Whether one of these processes lives and is older than this one: arm alone was started again, in the middle of
     whatever the others are doing. In a system that starts, arm is older than any of them (processes.py)."""

@@ -12,6 +12,7 @@ This requests an operational stop. It is no replacement for certified safeguardi
 from __future__ import annotations
 
 import argparse
+import gc
 import signal
 import sys
 import time
@@ -42,7 +43,9 @@ class Gate:
         self.permit = Permit()
         self._deadline_s = settings.word_deadline_ms * 1e-3
         self._loop_s = settings.loop_ms * 1e-3
-        self._board = WordBoard(required_words(config), prefix, self._deadline_s)
+        # what would be too old before the next look is too old now: off within the deadline, not a loop after it
+        self._fresh_s = max(self._deadline_s - self._loop_s, 0.5 * self._deadline_s)
+        self._board = WordBoard(required_words(config), prefix, self._fresh_s)
         self._arm = BlockWatch(BlockKind.ARM_STATUS, prefix)
         self._arm_files = 0
         self._writer = ring.Writer(BlockKind.GATE_STATUS, prefix)
@@ -73,7 +76,7 @@ class Gate:
         missing = tuple(h.process for h in heard if not h.true)
         if arm is None:
             return Look(False, False, 0, missing, late), heard
-        fresh = -self._deadline_s <= arm.age_s <= self._deadline_s and not self._arm.writer_ended()
+        fresh = -self._deadline_s <= arm.age_s <= self._fresh_s and not self._arm.writer_ended()
         return Look(fresh, bool(arm.data["motion_request"]), int(arm.data["request_seq"]), missing, late), heard
 
     def loop(self) -> None:
@@ -127,6 +130,8 @@ class Gate:
 
     def run(self) -> None:
         """Loop until `stop`. Raises PwmUnavailable if the line can no longer be driven."""
+        gc.collect()
+        gc.freeze()  # a full collection of what lives as long as the process would stall the loop
         due = time.monotonic()
         while not self.stop:
             self.loop()
@@ -139,7 +144,7 @@ class Gate:
         self._status["detail"] = ring.encode(reason, TEXT)
         self._writer.publish(self._status)
         in_order = reason == GATE_FAREWELL
-        self._word.say(False, HoldReason.WATCHDOG if in_order else HoldReason.GATE_FAULT, reason)
+        self._word.say(False, HoldReason.STARTING if in_order else HoldReason.GATE_FAULT, reason)
 
 
 def _process(value: int) -> ProcessId:

@@ -16,7 +16,8 @@ from wardarm.gate.lives import Life
 from wardarm.shm import ring
 from wardarm.shm.layouts import TEXT, WORD, BlockKind, HoldReason, ProcessId
 
-GATE_FAREWELL = "gate ended"  # the detail of gate's last status after an orderly end
+# The detail of the last status or word after an orderly end.
+GATE_FAREWELL, ARM_FAREWELL = "gate ended", "arm ended"
 _REOPEN_S = 0.2  # how often a missing or replaced block is looked for
 
 

@@ -80,6 +80,13 @@ class Witness:
             raw = self._raw[number - 1] if number else None
         return None if raw is None else float(np.frombuffer(raw, SAMPLE)["timestamp"][0])
 
+    def arrived_ns(self, controller_s: float) -> int:
+        """When the sample of this controller time had arrived, CLOCK_MONOTONIC; of the next one if there is none."""
+        with self._lock:
+            raw, arrived = list(self._raw), list(self._arrived)
+        number = bisect.bisect_left(raw, controller_s, key=lambda r: float(np.frombuffer(r, SAMPLE)["timestamp"][0]))
+        return arrived[min(number, len(arrived) - 1)]
+
     def speed_m_s(self) -> float:
         """TCP speed of the target over the last 20 ms of controller time."""
         with self._lock:
