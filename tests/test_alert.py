@@ -205,6 +205,20 @@ def test_the_process_speaks_after_rest_and_repeats(board: Board) -> None:
     assert board.counts()["failures"] == 0
 
 
+def clock(minutes_from_now: int) -> str:
+    return time.strftime("%H:%M", time.localtime(time.time() + 60 * minutes_from_now))
+
+
+@pytest.mark.parametrize("board", [{"quiet_start": clock(-120), "quiet_end": clock(120)}], indirect=True)
+def test_in_quiet_hours_nothing_is_said_and_nothing_is_counted_as_a_failure(board: Board) -> None:
+    board.until(lambda: bool(board.counts()), lambda: board.say((INTRUDER,), at_rest=True))
+    for _ in range(20):
+        board.say((INTRUDER,), at_rest=True)
+        time.sleep(0.05)
+    assert board.played() == []
+    assert (board.counts()["said"], board.counts()["failures"]) == (0, 0)
+
+
 @pytest.mark.parametrize("board", [{"command": "aplay -q -D no_such_device {file}"}, {"command": "sh -c 'exit 3' {file}"},
                                    {"command": "sleep 60", "timeout_s": 1.5}], indirect=True)  # fmt: skip
 def test_no_sound_card_a_failing_player_and_one_that_hangs_are_counted_and_stop_nothing(board: Board) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -91,9 +92,15 @@ def test_roles_come_from_the_certificate(tmp_path: Path, certs: Path) -> None:
                 assert refused.value.reason == "ROLE_NOT_ALLOWED"
                 assert "viewer" in refused.value.text
                 client.pause("from the corridor")
+                with pytest.raises(Refused):
+                    client.start_attended("dressing")
         log = (tmp_path / "log" / "api.jsonl").read_text("utf-8")
         assert '"actor": "display [nurse:nurse 7]"' in log
         assert "[viewer:viewer 7]" in log
+        turned_down = [line for line in map(json.loads, log.splitlines()) if line["event"] == "attended_started"]
+        assert (turned_down[0]["actor"], turned_down[0]["accepted"]) == ("wardarm client [viewer:viewer 7]", False)
+        assert all(line["detail"].startswith("ROLE_NOT_ALLOWED: role 'viewer'") for line in turned_down)
+        assert len(turned_down) == 2
 
 
 @pytest.mark.parametrize("listener", ["address", "stop_address"])

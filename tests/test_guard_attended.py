@@ -57,6 +57,8 @@ def test_attended_mode_turns_an_intruder_into_going_gently_until_it_ends(guard: 
     assert heard.detail.startswith("attended by nurse Li; door: somebody")
     assert attended.end(config)
     assert guard.until_reason(HoldReason.INTRUDER).detail.startswith("door: somebody")
+    # the word comes first, the line in the log after it
+    guard.until(lambda _: any(e["event"] == "attended mode ended" for e in guard.events()))
     events = [e for e in guard.events() if str(e["event"]).startswith("attended")]
     assert [(e["event"], e["actor"], e["why"]) for e in events] == [
         ("attended mode begins", "nurse Li", "dressing"),

@@ -54,7 +54,7 @@ def refused(call: Callable[[], Any]) -> Refused:
 
 
 def audit(client: Client) -> list[tuple[str, str, str]]:
-    return [(e.action, e.actor, e.detail) for e in client.audit(10) if e.action.startswith("attended")]
+    return [(e.action, e.actor, e.detail) for e in client.audit(20) if e.action.startswith("attended") and e.accepted]
 
 
 def test_a_nurse_starts_it_guard_obeys_the_state_shows_it_and_it_can_be_extended_and_ended(
@@ -116,6 +116,47 @@ def test_what_is_too_long_or_has_no_name_is_refused_and_changes_nothing(
         found = refused(lambda: nurse.start_attended(reason, minutes, lease, actor))
     assert (found.reason, found.metadata["field"]) == ("FIELD_INVALID", field)
     assert not attended.path(config.shm.prefix).exists()
+
+
+def turned_down(client: Client) -> list[tuple[str, str, str]]:
+    """(action, actor, detail) of the attended requests that were not accepted, the newest first."""
+    rows = [e for e in client.audit(20) if e.action.startswith("attended") and not e.accepted]
+    return [(e.action, e.actor, e.detail) for e in rows]
+
+
+def test_a_refused_request_is_in_the_audit_with_who_and_why(nurse: Client, running: tuple[Bed, Server]) -> None:
+    wait_until(lambda: not nurse.state().lease.client)
+    refused(lambda: nurse.start_attended("dressing", 10))  # nobody's lease
+    with nurse.lease() as lease:
+        refused(lambda: nurse.start_attended("dressing", 31, lease))
+        refused(lambda: nurse.start_attended("", 10, lease, actor="nurse Wu"))
+        refused(lambda: nurse.extend_attended(5, lease))
+        nurse.start_attended("dressing", 10, lease)
+        refused(lambda: nurse.start_attended("again", 5, lease, actor="nurse Wu"))
+        refused(lambda: nurse.extend_attended(40, lease))
+    nurse.end_attended()
+    refused(nurse.end_attended)
+    with running[1].client("x" * 90) as stranger:
+        refused(lambda: stranger.start_attended("dressing", 10))
+    wait_until(lambda: turned_down(nurse)[0][1] == "x" * 64)
+    found = turned_down(nurse)[:8][::-1]
+    assert [(action, actor, detail.partition(":")[0]) for action, actor, detail in found] == [
+        ("attended_started", "nurse Li", "LEASE_STALE"), ("attended_started", "nurse Li", "FIELD_INVALID"),
+        ("attended_started", "nurse Wu", "FIELD_INVALID"), ("attended_extended", "nurse Li", "NOT_ATTENDED"),
+        ("attended_started", "nurse Wu", "ALREADY_ATTENDED"), ("attended_extended", "nurse Li", "FIELD_INVALID"),
+        ("attended_ended", "nurse Li", "NOT_ATTENDED"), ("attended_started", "x" * 64, "LEASE_STALE"),
+    ]  # fmt: skip
+    assert "duration = '1860 s': more than 0, at most 1800 s" in found[1][2]
+    assert found[1][2].endswith("asked for 31 min: dressing")
+
+
+def test_a_request_at_the_machine_that_guard_refuses_is_in_the_audit(
+    nurse: Client, config: configuration.Config
+) -> None:
+    attended.path(config.shm.prefix).write_text('{"actor": "engineer Wang"}')
+    wait_until(lambda: str(attended.path(config.shm.prefix)) in turned_down(nurse)[0][2])
+    assert turned_down(nurse)[0][:2] == ("attended_started", "unnamed")
+    assert not nurse.state().HasField("attended")
 
 
 def test_a_request_without_a_duration_is_refused(nurse: Client) -> None:

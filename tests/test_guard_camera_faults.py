@@ -81,6 +81,11 @@ def test_a_frozen_picture_is_lost_within_a_second_even_if_a_clock_in_it_goes_on(
     rig.until(lambda: not rig.program.lost)
 
 
+def test_a_driver_that_hands_out_its_four_buffers_in_turn_is_a_frozen_picture(rig: Rig) -> None:
+    """No two frames in a row are alike, and whoever walks in is in none of them."""
+    rig.fault("ring", "the picture is frozen")
+
+
 def test_half_frames_are_a_lost_camera(rig: Rig) -> None:
     rig.fault("half", "instead of 57600 bytes")
 

@@ -3,12 +3,17 @@ code of its own: OpenCV's projection, its own chain of rotations, the real arm's
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
 from guard_room import Room
+from wardarm import config as configuration
 from wardarm.config import Arm, Guard, RoomCamera
 from wardarm.guard.detector import Detector, ViewState, work_size
+from wardarm.guard.main import View
 from wardarm.guard.silhouette import ArmPose, ArmTrack, Silhouette
 from wardarm.shm.layouts import ARM_STATUS, ArmState, Holding
 
@@ -196,3 +201,32 @@ def test_a_held_bottle_belongs_to_the_arm() -> None:
     assert (full[bottle[:, 1], bottle[:, 0]] > 0).all()
     assert not (empty[bottle[:, 1], bottle[:, 0]] > 0).all()
     assert not ((empty > 0) & (full == 0)).any()
+
+
+def test_a_frame_that_took_long_to_read_is_masked_with_the_arm_of_now(tmp_path: Path) -> None:
+    """On a busy machine a frame is read for a while, and the arm moves on: its newest pose is asked for after the reading."""
+    config = configuration.load("desk")
+    program = Path(__file__).with_name("guard_camera_program.py")
+    size = {"width": GUARD.width, "height": GUARD.height}
+    command = f"{{python}} {program} --width {{width}} --height {{height}} --fps 15 --control {tmp_path}/x"
+    camera = config.guard.cameras[0].model_copy(update={"command": command})
+    config = config.model_copy(update={"guard": config.guard.model_copy(update=size)})
+    view, track = View(config, camera, Path("x")), ArmTrack(1 / 15)
+    asked: list[int] = []
+    status = np.zeros((), ARM_STATUS)
+
+    def hear_arm() -> None:
+        asked.append(view.program.number)
+        status["stamp_ns"], status["state"] = time.monotonic_ns(), ArmState.READY
+        status["q_rad"] = HOME_Q + 0.1 * len(asked)
+        track.add(status[()])
+
+    end = time.monotonic() + 20
+    try:
+        while not view.look(time.monotonic_ns(), track, hear_arm):
+            assert time.monotonic() < end
+    finally:
+        view.program.stop()
+    assert asked == [1], "once, after the frame was there"
+    assert view.arm_mask is not None
+    assert np.array_equal(view.arm_mask, view.silhouette.mask(list(track.poses)))

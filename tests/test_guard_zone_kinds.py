@@ -12,8 +12,9 @@ from wardarm import config as configuration
 from wardarm.config import ConfigError, Guard, RoomCamera, Zone
 from wardarm.guard import zones
 from wardarm.guard.detector import Detector, ViewState
-from wardarm.guard.main import check, fitting
+from wardarm.guard.main import check
 from wardarm.guard.tracks import Tracks
+from wardarm.guard.verdict import fitting
 
 GUARD = Guard(fps=10, warmup_frames=15)
 FLOOR = [(0.0, 0.0), (640.0, 0.0), (640.0, 360.0), (0.0, 360.0)]

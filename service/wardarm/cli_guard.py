@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -274,13 +274,27 @@ def bench(
     if as_json:
         print(json.dumps(figures, ensure_ascii=False))
     else:
-        table = Table("figure", "value", "to reach", "reached", box=None)
-        for name, row in figures["targets"].items():
-            shown = {True: "yes", False: "[red]no[/]", None: "not measured"}[row["reached"]]
-            table.add_row(name, str(row["value"]), row["limit"], shown)
-        out.print(table)
-        for name in bench_guard.PARTS:
-            if name in figures:
-                out.print(f"{name}: {json.dumps(figures[name], ensure_ascii=False)}", highlight=False)
+        _show_bench(figures, only or [])
     if any(row["reached"] is False for row in figures["targets"].values()):
         raise typer.Exit(1)
+
+
+def _show_bench(figures: dict[str, Any], only: list[str]) -> None:
+    """Figures to reach (of the parts of `only`, if any), then p50, p99 and the largest of all that was timed, then the rest."""
+    from wardarm.ops import bench_guard
+
+    table = Table("figure", "value", "to reach", "reached", box=None)
+    for name, row in figures["targets"].items():
+        if not only or row["reached"] is not None:
+            shown = {True: "yes", False: "[red]no[/]", None: "not measured"}[row["reached"]]
+            table.add_row(name, str(row["value"]), row["limit"], shown)
+    out.print(table)
+    times = Table("timed", "p50", "p99", "max", box=None)
+    for name in [n for n in bench_guard.PARTS if isinstance(figures.get(n), dict)]:
+        for key, value in figures[name].items():
+            if isinstance(value, dict) and {"p50", "p99", "max"} <= set(value):
+                times.add_row(f"{name}.{key}", *(f"{value[k]:g}" for k in ("p50", "p99", "max")))
+    if times.row_count:
+        out.print(times)
+    for name in [n for n in bench_guard.PARTS if n in figures and (not only or n in only)]:
+        out.print(f"{name}: {json.dumps(figures[name], ensure_ascii=False)}", highlight=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ pytestmark = pytest.mark.timeout(6 * 3600)
 OUT = Path("out/prove")
 RUNS = int(os.environ.get("WARDARM_CROSSINGS", "300"))
 A_SYSTEM = 50  # runs before the system is started anew
+PARTS = {field.name for field in fields(Run)}
 LIMITS = {"ward": (520.0, 90.0), "patient": (380.0, 30.0)}  # ms from exposure to rest, mm; both p99
 
 
 def kept(profile: str) -> dict[str, Any]:
     file = OUT / f"intruder_{profile}.json"
-    return json.loads(file.read_text()) if file.exists() else {"runs": [], "failed": []}
+    data = json.loads(file.read_text()) if file.exists() else {"runs": [], "failed": []}
+    data["runs"] = [r for r in data["runs"] if set(r) == PARTS]  # measured as they are measured today
+    return data
 
 
 def keep(profile: str, data: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ from wardarm.config import Config
 from wardarm.guard import attended
 from wardarm.guard.attended import Attended, AttendedWatch, NotAttended
 
-Audit = Callable[[str, str, str], None]
-"""actor, action, detail"""
+Audit = Callable[[str, str, str, bool], None]
+"""actor, action, detail, accepted"""
 
 
 class Attendance:
@@ -27,19 +27,24 @@ class Attendance:
         self.config, self._audit = config, audit
         self._watch = AttendedWatch(config)
         self.now: Attended | None = self._watch.look(time.monotonic_ns())
+        self._was_refused = self._watch.refused
 
     def look(self) -> Attended | None:
-        """The mode in force, or None. A change that no client of ours asked for goes into the audit here."""
+        """The mode in force, or None. A change that no client of ours asked for goes into the audit here, and so does a
+        request file that guard refuses."""
         before, self.now = self.now, self._watch.look(time.monotonic_ns())
+        if self._watch.refused != self._was_refused:
+            self._was_refused = self._watch.refused
+            if self._was_refused:
+                self._audit("unnamed", "attended_started", self._was_refused, False)
         if self.now == before:
             return self.now
         if self.now is not None:
-            self._audit(self.now.actor, "attended_extended" if before else "attended_started", _detail(self.now))
+            self._audit(self.now.actor, "attended_extended" if before else "attended_started", _detail(self.now), True)
         elif before is not None:
             left_s = before.left_s(time.monotonic_ns())
-            self._audit(
-                before.actor, "attended_ended", "time is up" if left_s == 0 else f"{left_s:.0f} s before its time"
-            )
+            when = "time is up" if left_s == 0 else f"{left_s:.0f} s before its time"
+            self._audit(before.actor, "attended_ended", when, True)
         return self.now
 
     def start(self, actor: str, signed: str, reason: str, duration_s: float) -> Attended:
@@ -65,7 +70,8 @@ class Attendance:
         now = self._in_force()
         attended.end(self.config)
         self.now = self._watch.look(time.monotonic_ns())
-        self._audit(signed or now.actor, "attended_ended", f"{now.left_s(time.monotonic_ns()):.0f} s before its time")
+        left_s = now.left_s(time.monotonic_ns())
+        self._audit(signed or now.actor, "attended_ended", f"{left_s:.0f} s before its time", True)
 
     def _in_force(self) -> Attended:
         now = self.look()
@@ -88,9 +94,11 @@ class Attendance:
             ) from e
         now = self._watch.look(time.monotonic_ns())
         if now is None:
-            raise Refused(grpc.StatusCode.UNAVAILABLE, "NOT_STORED", f"guard would refuse it: {self._watch.refused}")
+            self._was_refused = why = self._watch.refused
+            attended.end(self.config)
+            raise Refused(grpc.StatusCode.UNAVAILABLE, "NOT_STORED", f"guard would refuse it: {why}")
         self.now = now
-        self._audit(signed, action, _detail(now))
+        self._audit(signed, action, _detail(now), True)
         return now
 
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from wardarm.api import roles, rpc
-from wardarm.api.errors import checked_text
+from wardarm.api.errors import Refused, checked_text
 from wardarm.api.leases import Lease
 from wardarm.api.loop import ControlLoop
 from wardarm.api.view import attended_message, hold_messages
@@ -83,24 +83,33 @@ class ControlService(_PauseAndStop):
         await self._loop.ask_arm(CommandKind.POWER_ON, request.lease_id, self._actor(request, context), "")
         return control_pb2.PowerOnResponse(holds=hold_messages(self._loop, self._loop.holds()))
 
-    @rpc.unary
+    @rpc.audited("attended_started")
     async def StartAttended(self, request: Any, context: Any) -> Any:
         self._loop.some_lease(request.lease_id)
         actor, reason = checked_text("actor", request.actor, 1, 64), checked_text("reason", request.reason, 1, 64)
         now = self._loop.attendance.start(actor, self._actor(request, context), reason, _seconds(request))
         return control_pb2.StartAttendedResponse(attended=attended_message(now))
 
-    @rpc.unary
+    @rpc.audited("attended_extended")
     async def ExtendAttended(self, request: Any, context: Any) -> Any:
         self._loop.some_lease(request.lease_id)
         checked_text("actor", request.actor, 1, 64)
         now = self._loop.attendance.extend(self._actor(request, context), _seconds(request))
         return control_pb2.ExtendAttendedResponse(attended=attended_message(now))
 
-    @rpc.unary
+    @rpc.audited("attended_ended")
     async def EndAttended(self, request: Any, context: Any) -> Any:
         self._loop.attendance.end(self._actor(request, context))
         return control_pb2.EndAttendedResponse()
+
+    def refused(self, action: str, request: Any, context: Any, refusal: Refused) -> None:
+        """A request that was turned down goes into the audit: who asked, for how long, what for, and why not."""
+        who = roles.signed(_cut(request.actor, 64), roles.caller(context))
+        asked = {f.name: getattr(request, f.name) for f in request.DESCRIPTOR.fields}
+        minutes = f"for {_seconds(request) / 60:.3g} min" if "duration" in asked else ""
+        wish = ": ".join(filter(None, (minutes, _cut(asked.get("reason", ""), 64))))
+        detail = "; ".join(filter(None, (f"{refusal.reason}: {refusal.text}", wish and f"asked {wish}")))
+        self._loop.audit(who or "unnamed", action, detail=detail, accepted=False)
 
     def _lease(self, lease: Lease) -> Any:
         message = control_pb2.Lease(lease_id=lease.lease_id, client=lease.client, epoch=lease.epoch)

@@ -64,7 +64,7 @@ class ControlLoop:
         self._deciding = asyncio.Lock()
         interrupted = self.tasks.interrupt_left_over()
         self.audit("wardarm", "service_started", detail=f"{interrupted} task(s) interrupted")
-        self.attendance = Attendance(config, lambda who, action, detail: self.audit(who, action, detail=detail))
+        self.attendance = Attendance(config, lambda who, action, detail, ok: self.audit(who, action, "", detail, ok))
 
     def serving(self) -> None:
         """Clients can reach us: the word becomes true, unless a Stop from before the restart still stands."""
@@ -149,6 +149,11 @@ class ControlLoop:
         else:
             self.word.hold(HoldReason.CLIENT, detail)
         self.audit(actor, "pause", self._task_id(), why)
+
+    def set_speed(self, speed_scale: float, actor: str) -> None:
+        """Of the task under way, from the next chunk on."""
+        self.audit(actor, "speed", self._task_id(), f"{speed_scale:.2f}")
+        self.tasks.set_speed(speed_scale)
 
     def stop(self, actor: str, why: str) -> Future[None]:
         """The word is taken and the arm told at once. The future: it is stored, and outlives this process."""

@@ -40,6 +40,25 @@ def unary(method: Unary) -> Unary:
     return framed
 
 
+def audited(action: str) -> Callable[[Unary], Unary]:
+    """As `unary`, for a method whose refusals are in the audit too, wrong roles included, as `action` that was not accepted.
+    Its servicer has `refused(action, request, context, refusal)`; what was accepted it audits itself."""
+
+    def decorate(method: Unary) -> Unary:
+        @functools.wraps(method)
+        async def framed(self: Any, request: Any, context: Any) -> Any:
+            try:
+                roles.check(roles.caller(context), method.__name__)
+                return await method(self, request, context)
+            except Refused as refused:
+                self.refused(action, request, context, refused)
+                await abort(context, refused)
+
+        return framed
+
+    return decorate
+
+
 def stream(method: Stream) -> Stream:
     """A method of a servicer that yields messages and whose name is the RPC's."""
 

@@ -1,14 +1,15 @@
 """A room camera is a program that writes raw GRAY8 frames to its standard output. This starts it, reads it without
 ever blocking, and says when it cannot be relied on.
 
-A frame counts only if it is whole, looks like a picture, and differs from the one before (a real sensor is never
-identical twice). When no such frame came for `guard.lost_s`, or too few (`guard.fps_min_percent`), or far too many, the
+A frame counts only if it is whole, looks like a picture, differs from the one before, and is none of the last few over again
+(a real sensor is never identical twice). When no such frame came for `guard.lost_s`, or too few (`guard.fps_min_percent`), or far too many, the
 camera is lost, whatever the cause; it is back after three in a row. A lost camera's program is ended and started again,
 at once the first time, then less and less often; `in_vain` counts starts that did not help.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import math
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,8 +40,10 @@ END_S = 1.0  # SIGTERM, then SIGKILL
 PIPE_BYTES = 1 << 20  # four 640x360 frames; Linux's default of 64 KiB would wake us four times a frame
 PAUSE_PERIODS, PAUSE_MIN_S = 0.6, 0.025  # a frame comes in one piece; a longer pause inside means bytes are missing
 ROW_LIKENESS_MIN = 0.3  # correlation of neighbouring rows: a picture has > 0.8, random bytes about 0
+COLUMNS = 80  # so many are looked at
 FLAT = 8.0  # grey levels; a picture with less spread (a dark room) has no correlation to speak of
 FROZEN_S = 0.6  # the same picture for so long is a lost camera, however long guard.lost_s is
+RING, RING_ROWS = 8, 8  # frames that a stuck driver may hand out in turn; each so-many-th row is looked at
 RATE_S = 2.0  # over which frames are counted
 SLOW_END_S = 6.0  # a program that stays too slow for so long is started again
 FLOOD_TIMES, FLOOD_MORE = 4, 30  # more than so many times guard.fps, and so many frames/s more, is no live camera
@@ -85,7 +89,7 @@ def argv(camera: RoomCamera, guard: Guard, config_file: Path) -> list[str]:
 
 def looks_like_a_picture(grey: NDArray[np.uint8]) -> bool:
     """False for noise and misread bytes: neighbouring rows of a picture are alike."""
-    part = grey[:, ::4].astype(np.float32)
+    part = grey[:, :: max(4, grey.shape[1] // COLUMNS)].astype(np.float32)
     part -= part.mean()
     spread = float(np.mean(part * part))
     if spread < FLAT * FLAT:
@@ -127,6 +131,7 @@ class CameraProgram:
         self._next_start_ns = 0
         self._failures = 0
         self._compare = False
+        self._recent: deque[int] = deque(maxlen=RING)  # sums of the last frames
         self._times: deque[int] = deque()  # of the frames that counted within RATE_S
         self._frozen_ns = self._slow_ns = self._steady_ns = 0
         self._taken: deque[int] = deque()  # of all whole frames within a second
@@ -188,12 +193,14 @@ class CameraProgram:
         assert self.process.stderr is not None
         for stream in (self.process.stdout, self.process.stderr):
             os.set_blocking(stream.fileno(), False)
-        fcntl.fcntl(self.process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        with contextlib.suppress(OSError):  # a system may allow less: then it wakes us more often
+            fcntl.fcntl(self.process.stdout.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._spawn_ns, self._byte_ns, self._end_ns, self.fill = now_ns, 0, 0, 0
         self._compare, self._last_words, self._named_error, self._steady_ns = False, "", False, now_ns
         self._frozen_ns = self._slow_ns = 0
         self._times.clear()
         self._taken.clear()
+        self._recent.clear()
 
     def _read(self, now_ns: int) -> Frame | None:
         assert self.process is not None
@@ -226,6 +233,7 @@ class CameraProgram:
         self._current, self.fill = 1 - self._current, 0
         grey = np.frombuffer(this, np.uint8).reshape(self.guard.height, self.guard.width)
         same = self._compare and self._same(grey, np.frombuffer(other, np.uint8).reshape(grey.shape))
+        same = self._came_already(grey) or same
         self._compare = True
         if self._too_many(now_ns):
             self._cause, self._good_run = f"it floods: more than {len(self._taken) - 1} frames/s; pace its command", 0
@@ -256,7 +264,17 @@ class CameraProgram:
 
     def _same(self, grey: NDArray[np.uint8], before: NDArray[np.uint8]) -> bool:
         limit = self.guard.still_percent / 100 * grey.size
-        return int(np.count_nonzero(grey != before)) <= limit
+        for part in (slice(None, None, RING_ROWS), slice(None)):  # a live picture is told by some of its rows
+            if int(np.count_nonzero(grey[part] != before[part])) > limit:
+                return False
+        return True
+
+    def _came_already(self, grey: NDArray[np.uint8]) -> bool:
+        """True if this picture is one of the last RING: a stuck driver hands its few buffers out in turn."""
+        found = zlib.crc32(grey[::RING_ROWS].tobytes())
+        known = found in self._recent
+        self._recent.append(found)
+        return known
 
     def _too_many(self, now_ns: int) -> bool:
         self._taken.append(now_ns)

@@ -79,12 +79,18 @@ class _Watch:
 
 
 class _Blobs:
-    """Connected pieces of foreground. `areas[i]`: work pixels of label i; 0 of label 0, which is no piece."""
+    """Connected pieces of foreground. `areas[i]`: work pixels of label i; 0 of label 0, which is no piece. `rectangles[i]`
+    round each: x, y, width, height, work pixels."""
 
     def __init__(self, fore: Grey) -> None:
         _, self.labels, stats, _ = cv2.connectedComponentsWithStats(fore, connectivity=8)
         self.areas = stats[:, cv2.CC_STAT_AREA].copy()
         self.areas[0] = 0
+        self.rectangles = stats[:, : cv2.CC_STAT_AREA]
+
+    def larger(self, px: float) -> list[tuple[int, int, int, int]]:
+        """Rectangles of the pieces of at least so many work pixels, more than none."""
+        return [(int(x), int(y), int(w), int(h)) for x, y, w, h in self.rectangles[self.areas >= max(1.0, px)]]
 
     def inside(self, zone: Grey) -> NDArray[np.int64]:
         """Pixels of each piece inside a zone."""
@@ -168,8 +174,8 @@ class Detector:
         if previous is not None:
             off = np.maximum(np.abs(small - previous), np.abs(small - self.mean) * (self.seen > 0))
             moved = self._opened(off > MOVING_DIFFERENCE, arm)
-            largest, boxes = self._pieces(moved)
-            if largest >= self.min_px:
+            boxes = self._boxes(_Blobs(moved))
+            if boxes:
                 self.still_frames = 0
                 self.seen[:] = 0
                 return Finding(
@@ -202,30 +208,19 @@ class Detector:
         grey = np.where((arm | self.hidden) > 0, 0, flags.view(np.uint8) * np.uint8(255)).astype(np.uint8)
         return np.asarray(cv2.morphologyEx(grey, cv2.MORPH_OPEN, self.kernel), np.uint8)
 
-    def _pieces(self, flags: Grey, smallest_px: float = 0.0) -> tuple[int, tuple[tuple[int, int, int, int], ...]]:
-        """Area of the largest connected piece (work pixels), and the boxes (frame pixels) of those that count."""
-        if not cv2.countNonZero(flags):
-            return 0, ()
-        _, _, stats, _ = cv2.connectedComponentsWithStats(flags, connectivity=8)
-        areas = stats[1:, cv2.CC_STAT_AREA]
+    def _boxes(self, blobs: _Blobs) -> tuple[tuple[int, int, int, int], ...]:
+        """Of the pieces that could be a person; frame pixels."""
         sx, sy = self.guard.width / self.size[0], self.guard.height / self.size[1]
-        boxes = tuple(
-            (round(x * sx), round(y * sy), round(w * sx), round(h * sy))
-            for x, y, w, h, area in stats[1:]
-            if area >= max(smallest_px, self.min_px)
+        return tuple(
+            (round(x * sx), round(y * sy), round(w * sx), round(h * sy)) for x, y, w, h in blobs.larger(self.min_px)
         )
-        return int(areas.max()), boxes
 
-    def _frozen(self, flags: Grey) -> NDArray[np.bool_]:
+    def _frozen(self, blobs: _Blobs) -> NDArray[np.bool_]:
         """Pixels that may not learn: the box round every piece that could be part of a person, and a margin."""
-        out = np.zeros(flags.shape, bool)
-        if not cv2.countNonZero(flags):
-            return out
+        out = np.zeros(blobs.labels.shape, bool)
         margin = self.size[0] // 20
-        count, _, stats, _ = cv2.connectedComponentsWithStats(flags, connectivity=8)
-        for x, y, w, h, area in stats[1:count]:
-            if area >= self.min_px / 4:
-                out[max(0, y - margin) : y + h + margin, max(0, x - margin) : x + w + margin] = True
+        for x, y, w, h in blobs.larger(self.min_px / 4):
+            out[max(0, y - margin) : y + h + margin, max(0, x - margin) : x + w + margin] = True
         return out
 
     def not_in_bed(self, fore: Grey, minute: int) -> Grey:
@@ -282,21 +277,20 @@ class Detector:
         sudden = changed_percent - self._changed_before >= SUDDEN * self.guard.change_percent
         self._changed_before = changed_percent
         changed = bool(changed_percent >= self.guard.change_percent or covered or sudden)
-        counted = self.not_in_bed(fore, self._minute)
-        blobs = _Blobs(counted)
+        pieces, counted = _Blobs(fore), self.not_in_bed(fore, self._minute)
+        blobs = pieces if counted is fore else _Blobs(counted)
         person = self._watch("keep_out", blobs, arm)
         warned = self._watch("warn", blobs, arm)
         self._decide(changed, person, changed_percent, covered)
         self._warn_run = 0 if warned else self._warn_run + 1
         if self.state is not ViewState.VIEW_CHANGED:
-            self._learn(small, free & ~self._frozen(fore))
-        _, boxes = self._pieces(fore)
+            self._learn(small, free & ~self._frozen(pieces))
         in_zone = max((w for w in self.watches if w.area.kind == "keep_out"), key=lambda w: w.px)
         in_warn = max((w.px for w in self.watches if w.area.kind == "warn"), default=0.0)
         to_percent = 100 / (self.size[0] * self.size[1])
         percent = in_zone.px * to_percent
         return Finding(
-            self.state, percent, changed_percent, boxes, self._detail(percent, changed_percent, covered, in_zone.area.name),
+            self.state, percent, changed_percent, self._boxes(pieces), self._detail(percent, changed_percent, covered, in_zone.area.name),
             self._warn_run < self.clear_frames, in_warn * to_percent, in_zone.area.name,
         )  # fmt: skip
 

@@ -14,14 +14,16 @@ anew. This requests an operational stop; it is no replacement for certified safe
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -39,8 +41,9 @@ from wardarm.guard.detector import Detector, Finding, ViewState, work_size
 from wardarm.guard.opinion import SecondOpinion
 from wardarm.guard.silhouette import ArmTrack, Silhouette
 from wardarm.guard.tracks import Track, Tracks
+from wardarm.guard.verdict import Verdict, fitting
 from wardarm.shm import ring
-from wardarm.shm.layouts import TEXT, BlockKind, HoldReason, ProcessId
+from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 
 REPORT_S = 60.0
 _DEVICE = re.compile(r"/dev/video\S+|/dev/v4l/\S+|\bsensor-id=\d+|\brtspt?://\S+|\blocation=\S+")
@@ -87,13 +90,16 @@ class View:
         self.tracks = Tracks()
         self.opinion = SecondOpinion(camera.name) if guard.person != "off" else None
         self.person = guard.person
+        self._occupied_ns = 0  # of the last frame with anything in a keep-out zone
 
-    def look(self, now_ns: int, track: ArmTrack) -> bool:
-        """Read the camera; examine a new frame. True if there was one."""
+    def look(self, now_ns: int, track: ArmTrack, hear_arm: Callable[[], None]) -> bool:
+        """Read the camera; examine a new frame. True if there was one. `hear_arm` brings `track` up to date: reading a
+        frame takes time on a busy machine, and the arm moves on meanwhile."""
         frame = self.program.poll(now_ns)
         if frame is None:
             return False
-        poses = track.during(frame.arrival_ns) if self.silhouette.placed else []
+        hear_arm()
+        poses = track.during(time.monotonic_ns()) if self.silhouette.placed else []
         self.arm_mask = self.silhouette.mask(poses) if poses else None
         self.finding = self.detector.update(frame.grey, self.arm_mask, own_shadow=self.silhouette.shadow(poses))
         self.frame = frame
@@ -101,12 +107,14 @@ class View:
         return True
 
     def _ask_opinion(self, now_ns: int) -> None:
-        """`require`: a view in which the person detector sees somebody in the zone does not become clear. Nothing that
-        it says, or does not say, makes a hold end."""
+        """`require`: a view does not become clear before the person detector has looked at it since somebody was there, and
+        saw nobody in the zone. Nothing that it says, or does not say, makes a hold end or keeps one from beginning."""
         if self.opinion is None or self.frame is None:
             return
+        if self.finding.zone_percent > 0:
+            self._occupied_ns = now_ns
         self.opinion.offer(self.frame.grey, now_ns)
-        if self.person == "require" and self.opinion.sees(self.camera, now_ns):
+        if self.person == "require" and not self.opinion.agrees(self.camera, self._occupied_ns):
             self.detector.quiet_for_a_person()
 
     def new_tracks(self, now_ns: int) -> list[Track]:
@@ -121,26 +129,13 @@ class View:
             reason = HoldReason.STARTING if self.program.starting else HoldReason.ROOM_CAMERA_LOST
             return reason, f"{name}: {self.program.fault}"
         if state is ViewState.INTRUDER:
-            label = f", {self.opinion.label}" if self.opinion is not None and self.opinion.label else ""
-            return HoldReason.INTRUDER, f"{name}: somebody {detail}{label}"
+            seen = self.opinion.label(time.monotonic_ns()) if self.opinion is not None else ""
+            return HoldReason.INTRUDER, ", ".join(filter(None, (f"{name}: somebody {detail}", seen)))
         if state is ViewState.VIEW_CHANGED:
             return HoldReason.VIEW_CHANGED, f"{name}: {detail}"
         if state is ViewState.LEARNING:
             return HoldReason.STARTING, f"{name}: {detail}"
         return HoldReason.NONE, ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """`slow`: go on, but gently; `reason` says why."""
-
-    reason: HoldReason
-    detail: str
-    slow: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return self.reason is HoldReason.NONE or self.slow
 
 
 _ORDER = (HoldReason.INTRUDER, HoldReason.VIEW_CHANGED, HoldReason.ROOM_CAMERA_LOST, HoldReason.STARTING)
@@ -160,29 +155,6 @@ def judge(views: list[View], attended: Attended | None = None, gentle: bool = Tr
         return Verdict(HoldReason.INTRUDER, fitting([f"attended by {attended.actor}", *near]), slow=True)
     warned = [f"{v.camera.name}: somebody comes near" for v in views if v.finding.warned and not v.program.lost]
     return Verdict(HoldReason.INTRUDER, fitting(warned), slow=True) if warned else Verdict(HoldReason.NONE, "")
-
-
-def fitting(parts: list[str]) -> str:
-    """The parts joined, as many as the word has room for, never cut in the middle of one: "a; b; 2 more"."""
-    limit = TEXT - 1
-    for count in range(len(parts), 0, -1):
-        more = f"; {len(parts) - count} more" if count < len(parts) else ""
-        text = "; ".join(parts[:count]) + more
-        if len(text.encode()) <= limit:
-            return text
-    return (
-        _cut(parts[0], limit - len(more.encode()) if parts[1:] else limit) + (more if parts[1:] else "")
-        if parts
-        else ""
-    )
-
-
-def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes, ended at a word."""
-    if len(text.encode()) <= limit:
-        return text
-    short = text.encode()[: limit - 3].decode("utf-8", "ignore")
-    return (short.rpartition(" ")[0] or short) + "..."
 
 
 class GuardLoop:
@@ -211,6 +183,8 @@ class GuardLoop:
         self._frames = [0] * len(self.views)
         self._starts = [0] * len(self.views)
         self._kept = True
+        self._woke_cpu_s = 0.0
+        self._cause: dict[str, Any] = {}  # which frame took the word back: for the log
         self._was_attended: Attended | None = None
         self._was_refused = ""
         for view in self.views:
@@ -222,6 +196,7 @@ class GuardLoop:
         """Wait for bytes or the next beat, examine what came, say the word."""
         fds = [fd for view in self.views for fd in view.program.fds]
         select.select(fds, [], [], self.beat_s)
+        self._woke_cpu_s = time.thread_time()
         if self.relearn_asked:
             self.relearn_asked = False
             self.log.info("learning every view anew")
@@ -229,17 +204,15 @@ class GuardLoop:
             for view in self.views:
                 view.detector.relearn()
                 view.finding = _NO_FINDING
-        status = self.arm.latest()
-        if status is not None:
-            self.track.add(status.data)
-            self.speed.add(status.data)
+        self._hear_arm()
         for i, view in enumerate(self.views):
-            looked = view.look(time.monotonic_ns(), self.track)
+            looked = view.look(time.monotonic_ns(), self.track, self._hear_arm)
             self._frames[i] += looked
             if looked:
                 verdict = self._judge()
                 if not verdict.ok:  # at once: the other views' frames can wait
                     self.word.say(verdict.ok, verdict.reason, verdict.detail)
+                    self._note_cause(view, verdict)
                 for track in view.new_tracks(time.monotonic_ns()):
                     self.log.info(
                         "somebody", extra={"camera": view.camera.name, "track": track.number, "box": track.box}
@@ -251,12 +224,30 @@ class GuardLoop:
         if (verdict.reason, verdict.slow) != (self.verdict.reason, self.verdict.slow):
             self.log.log(
                 20 if verdict.ok else 30, "word",
-                extra={"ok": verdict.ok, "reason": verdict.reason, "detail": verdict.detail, "slow": verdict.slow},
+                extra={"ok": verdict.ok, "reason": verdict.reason, "detail": verdict.detail, "slow": verdict.slow} | self._cause,
             )  # fmt: skip
+        self._cause = {}
         self.verdict = verdict
         self._note_changes()
         if time.monotonic() >= self._next_report_s:
             self._report()
+
+    def _hear_arm(self) -> None:
+        status = self.arm.latest()
+        if status is not None:
+            self.track.add(status.data)
+            self.speed.add(status.data)
+
+    def _note_cause(self, view: View, verdict: Verdict) -> None:
+        """Which frame changed the word. `at_ns`: CLOCK_MONOTONIC after it was said; `frame_to_word_ms`: since the frame was
+        there; `cpu_ms`: so much of it this thread was run."""
+        same = (verdict.reason, verdict.slow) == (self.verdict.reason, self.verdict.slow)
+        if same or self._cause or view.frame is None:
+            return
+        now_ns = time.monotonic_ns()
+        took_ms = round((now_ns - view.frame.arrival_ns) * 1e-6, 2)
+        cpu_ms = round((time.thread_time() - self._woke_cpu_s) * 1e3, 2)
+        self._cause = {"camera": view.camera.name, "at_ns": now_ns, "frame_to_word_ms": took_ms, "cpu_ms": cpu_ms}
 
     def _judge(self) -> Verdict:
         now_ns = time.monotonic_ns()
@@ -335,6 +326,13 @@ def relearn(config: Config) -> int:
     return 0
 
 
+def rested() -> None:
+    """Keep Python's garbage collector off what lives as long as the process: a full collection of it takes 60 ms, and the
+    word waits."""
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wardarm.guard.main", description="Room cameras to guard's word.")
     parser.add_argument("--config", required=True, help="configuration file, or 'desk' or 'thor'")
@@ -357,6 +355,7 @@ def main() -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, ask)
+    rested()
     try:
         while not loop.stopping:
             loop.step()

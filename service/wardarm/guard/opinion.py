@@ -1,8 +1,8 @@
 """A second opinion: does a person detector (OpenCV's HOG) see a person, too?
 
 It runs in a thread of its own, at most twice a second and gently, so that it never delays a word. It may add to a hold
-(`label` puts what it sees into the text; with `require` a view in which it sees somebody in a keep-out zone is not yet
-clear). It can never end one: HOG misses people who sit, bend, or are cut by the picture's edge.
+(`label` puts what it sees into the text; with `require` a view is not clear before it has looked and seen nobody in a
+keep-out zone). It can never end one: HOG misses people who sit, bend, or are cut by the picture's edge.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def in_zone(box: Box, camera: RoomCamera) -> bool:
 
 
 class SecondOpinion:
-    """One camera's. `offer` frames, read `label` and `sees`; a thread that failed has no opinion, and says so once."""
+    """One camera's. `offer` frames, read `label` and `agrees`; a thread that failed has no opinion, and says so once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.boxes: list[Box] = []
         self.at_ns = 0  # of the frame that `boxes` are from
+        self.failed = False
         self._frame: Grey | None = None
         self._frame_ns = self._offered_ns = 0
         self._wake = threading.Event()
@@ -85,14 +86,19 @@ class SecondOpinion:
                 self.boxes, self.at_ns = hog.find(self._frame), self._frame_ns
                 self._wake.clear()
         except cv2.error as e:
+            self.failed = True
             log.error("the person detector failed; the other rules go on", extra={"camera": self.name, "why": str(e)})
 
-    @property
-    def label(self) -> str:
-        if self.at_ns == 0:
+    def fresh(self, now_ns: int) -> bool:
+        return self.at_ns > 0 and (now_ns - self.at_ns) * 1e-9 < FRESH_S
+
+    def label(self, now_ns: int) -> str:
+        """What it sees, in words; "" while it has no fresh opinion."""
+        if not self.fresh(now_ns):
             return ""
         return f"{len(self.boxes)} seen as a person" if self.boxes else "not seen as a person"
 
-    def sees(self, camera: RoomCamera, now_ns: int) -> bool:
-        """A fresh opinion has somebody in a keep-out zone."""
-        return (now_ns - self.at_ns) * 1e-9 < FRESH_S and any(in_zone(b, camera) for b in self.boxes)
+    def agrees(self, camera: RoomCamera, since_ns: int) -> bool:
+        """It has looked at a frame later than `since_ns` and seen nobody in a keep-out zone, however long that took it; or it
+        has failed: then the other rules go on without it."""
+        return self.failed or (self.at_ns > since_ns and not any(in_zone(b, camera) for b in self.boxes))

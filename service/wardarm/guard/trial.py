@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wardarm.config import Guard, RoomCamera
-from wardarm.guard import zones
 from wardarm.guard.detector import Detector, Finding, ViewState
-from wardarm.guard.preview import COLORS, RED, STATE_COLORS, banner
+from wardarm.guard.picture import STATES, Sheet, both
 from wardarm.guard.tracks import Tracks
 
 Grey = NDArray[np.uint8]
@@ -122,7 +121,7 @@ def run(file: Path, guard: Guard, camera: RoomCamera, out: Path | None, from_med
     detector, result, tracks = Detector(guard, camera), Result(file.name, fps), Tracks()
     if from_median:
         learn(detector, empty_view(file, guard))
-    film = _Film(out / f"{file.stem}.mp4", guard, fps) if out else None
+    film = _Film(out / f"{file.stem}.mp4", guard, camera, fps) if out else None
     lines: list[list[object]] = []
     held: Held | None = None
     for i, grey in enumerate(frames(file, guard)):
@@ -145,7 +144,7 @@ def run(file: Path, guard: Guard, camera: RoomCamera, out: Path | None, from_med
         lines.append([i, f"{at_s:.3f}", state, f"{found.zone_percent:.2f}", f"{found.warn_percent:.2f}",
                       f"{found.changed_percent:.2f}", len(found.boxes), f"{ms:.2f}", found.detail])  # fmt: skip
         if film:
-            film.add(grey, detector, camera, found, at_s)
+            film.add(grey, detector.foreground, found, at_s)
     if film:
         film.close()
     if out:
@@ -160,31 +159,22 @@ def run(file: Path, guard: Guard, camera: RoomCamera, out: Path | None, from_med
 class _Film:
     """The recording with zones, foreground and verdict drawn in."""
 
-    def __init__(self, file: Path, guard: Guard, fps: float) -> None:
+    def __init__(self, file: Path, guard: Guard, camera: RoomCamera, fps: float) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._size = (guard.width // 2 * 2, guard.height // 2 * 2)
+        self._sheet = Sheet(guard, camera)
         self._box = av.open(str(file), "w")
         self._stream: Any = self._box.add_stream("h264", rate=Fraction(fps).limit_denominator(1000))
-        self._stream.width, self._stream.height, self._stream.pix_fmt = *self._size, "yuv420p"
-        self._stream.options = {"preset": "veryfast", "crf": "26"}
+        self._stream.width, self._stream.height = self._sheet.size
+        self._stream.pix_fmt = "yuv420p"
+        self._stream.options = {"preset": "superfast", "crf": "26"}
 
-    def add(self, grey: Grey, detector: Detector, camera: RoomCamera, found: Finding, at_s: float) -> None:
-        picture = np.asarray(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), np.uint8)
-        fore = cv2.resize(detector.foreground, grey.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
-        picture[fore] = picture[fore] // 2 + np.array(RED, np.uint8) // 2
-        for zone in zones.of(camera):
-            cv2.polylines(
-                picture, [np.rint(np.array(zone.polygon)).astype(np.int32)], True, COLORS[zone.kind], 2, cv2.LINE_AA
-            )
-        for x, y, w, h in found.boxes:
-            cv2.rectangle(picture, (x, y), (x + w, y + h), RED, 1)
+    def add(self, grey: Grey, foreground: Grey, found: Finding, at_s: float) -> None:
         held = found.state in (ViewState.INTRUDER, ViewState.VIEW_CHANGED)
-        verdict = f"{at_s:6.1f} s  {'HOLD' if held else 'go on'}: {found.state.value} {found.detail}"
-        banner(picture, verdict, STATE_COLORS[found.state])
-        frame = av.VideoFrame.from_ndarray(
-            np.ascontiguousarray(picture[: self._size[1], : self._size[0]]), format="bgr24"
-        )
-        self._box.mux(self._stream.encode(frame))
+        colour, zh, en = STATES[found.state]
+        word = both("暂停", "HOLD") if held else both("继续", "go on")
+        verdict = f"{at_s:6.1f} s   {word}   {both(zh, en)} {found.detail}"
+        picture = self._sheet.draw(grey, foreground, found.boxes, None, verdict, colour)
+        self._box.mux(self._stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
 
     def close(self) -> None:
         self._box.mux(self._stream.encode(None))

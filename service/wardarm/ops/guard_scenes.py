@@ -1,9 +1,9 @@
 """Made-up rooms for the guard's bench: furniture, sensor noise, a walker, a flickering lamp, a curtain, a screen.
 
 As a program it is a room camera: raw GRAY8 frames at a steady rate, made beforehand, so that what it costs is the
-writing. With `--walk-s` somebody walks in every so often; `--log` gets a line for each frame that has a part of them in the zone
-(`frame_ns`) and for the first in which they cover PERSON_PERCENT of it (`exposed_ns`): when it was exposed (here: finished
-being made, before it is written).
+writing. With `--walk-s` somebody walks in every so often; `--log` gets a line for each frame of them that has a part of them
+in the zone, once it was written: number of the `walk` and of the `frame` in it, `percent` of the zone that they cover,
+`exposed_ns` (before it is written), `sent_ns` (after), and how late this program was with it (`late_ms`).
 
     python -m wardarm.ops.guard_scenes --width 1280 --height 720 --fps 15 --log FILE --walk-s 3
 """
@@ -124,12 +124,13 @@ def produce(
     due = time.monotonic()
     # by the machine's clock, so that several cameras keep their turns however long each took to start
     next_walk = (math.ceil((due + WARM_S - first_s) / walk_s) * walk_s + first_s) if walk_s > 0 else math.inf
-    step, number, told = -1, 0, False
+    step, number, walks = -1, 0, 0
     next_freeze, frozen = due + freeze_s, still[0]
     while os.getppid() == parent:
         if walk and step < 0 and due >= next_walk:
-            step, told, next_walk = 0, False, next_walk + walk_s
+            step, walks, next_walk = 0, walks + 1, next_walk + walk_s
         frame, percent = walk[step] if 0 <= step < len(walk) else (still[number % _STILL], 0.0)
+        shown = step
         step = step + 1 if 0 <= step < len(walk) else -1
         if freeze_s and due >= next_freeze:
             if frame is not frozen and due - next_freeze < 1 / fps and log is not None:
@@ -141,12 +142,12 @@ def produce(
             frozen = frame
         number += 1
         exposed_ns = time.monotonic_ns()
-        if percent > 0 and log is not None:
-            _note(log, {"frame_ns": exposed_ns})
-        if percent >= PERSON_PERCENT and not told and log is not None:
-            told = True
-            _note(log, {"exposed_ns": exposed_ns, "percent": round(percent, 2)})
         _send(frame)
+        if percent > 0 and log is not None:
+            _note(log, {
+                "walk": walks, "frame": shown, "percent": round(percent, 2), "exposed_ns": exposed_ns,
+                "sent_ns": time.monotonic_ns(), "late_ms": round(exposed_ns * 1e-6 - due * 1e3, 1),
+            })  # fmt: skip
         due += 1 / fps
         time.sleep(max(0.0, due - time.monotonic()))
 

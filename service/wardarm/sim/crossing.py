@@ -2,10 +2,10 @@
 
 One running system does many runs: the arm goes to and fro between two poses, somebody walks over the edge of the
 keep-out floor, guard sees them, the arm comes to rest; they leave, a person resumes. The clock starts with the exposure of
-the first room picture in which the visitor covers 0.5 % of that camera's zone (counted here, from the pictures, against
-the same view a moment before), and stops with the first sample of arm's status in which every joint is at rest.
+the first room picture in which the visitor covers 0.5 % of that camera's zone (counted from the pictures, against the same
+view a moment before), and stops with the first sample of the controller's own 500 Hz record in which every joint is at rest.
 `stop_ms` is that time on CLOCK_MONOTONIC; a simulation that falls behind stretches what the controller does, so
-`stop_controller_ms` counts the part after the word on the controller's clock.
+`stop_controller_ms` counts the part after the word on the controller's clock. `crossing_record` says what the parts are.
 
     python -m wardarm.sim.crossing --runs 3 --profile ward --out DIR --json
 """
@@ -18,138 +18,27 @@ import json
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wardarm import config as configuration
 from wardarm.client import Client, Refused
-from wardarm.config import Config
-from wardarm.gate.words import BlockWatch
-from wardarm.guard import zones
-from wardarm.guard.silhouette import ArmTrack, Silhouette
-from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 from wardarm.sim import scenes
 from wardarm.sim.control import ask
+from wardarm.sim.crossing_record import NotDone, Run, Watch
 from wardarm.sim.demo.run import System, desk_config
-from wardarm.sim.pictures import PictureFeed
 from wardarm.v1 import hold_pb2, task_pb2
 
-COVERED_PERCENT = 0.5  # of the zone
-DIFFERENT_GREY = 15
-REST_RAD_S = 2e-3
+__all__ = ["Crossing", "NotDone", "Run", "Watch", "summary"]
+
 WALK_M_S = 1.4
 OUTSIDE, INSIDE = (3.4, -1.45), (0.70, -1.00)  # (x, y) m: in the corridor, and a step inside the keep-out floor
 POSES = {"poses.home": [0.30, 0.0, 0.42, 0, 0, 0], "poses.park": [0.45, -0.40, 0.30, 0, 0, 0]}
 ROOM_FPS = 15.0
 PATIENCE_S = 90.0
-
-
-class NotDone(RuntimeError):
-    """A run could not be carried out; the text says what did not happen."""
-
-
-@dataclass
-class Run:
-    """One crossing. Times in ms, the way of the TCP in mm; `speed_m_s` of the TCP at the exposure."""
-
-    camera: str
-    word_ms: float
-    stop_ms: float
-    stop_controller_ms: float
-    path_mm: float
-    speed_m_s: float
-    sim_rate: float
-
-
-class Watch(threading.Thread):
-    """Collects arm's status, guard's word and the room pictures of one run."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__(name="watch", daemon=True)
-        self.config = config
-        self.status: list[Any] = []
-        self.word_ns = 0
-        self.covered: dict[str, int] = {}  # camera -> exposure of the first picture in which they cover enough
-        self.ended = threading.Event()
-        self._feeds = {c.name: PictureFeed(config.shm.prefix, f"room_{c.name}") for c in config.guard.cameras}
-        size = (config.guard.width, config.guard.height)
-        self._zones = {c.name: zones.mask(c.keep_out, config.guard, size) > 0 for c in config.guard.cameras}
-        self._arms = {c.name: Silhouette(config.arm, config.guard, c, size) for c in config.guard.cameras}
-        self._empty: dict[str, list[NDArray[np.uint8]]] = {}
-        self._track = ArmTrack(1 / ROOM_FPS)
-
-    def run(self) -> None:
-        arm = BlockWatch(BlockKind.ARM_STATUS, self.config.shm.prefix)
-        word = BlockWatch(BlockKind.WORD, self.config.shm.prefix, ProcessId.GUARD)
-        last_ns = 0
-        while not self.ended.wait(0.003):
-            slot = arm.latest()
-            if slot is not None and int(slot.data["stamp_ns"]) != last_ns:
-                last_ns = int(slot.data["stamp_ns"])
-                self.status.append(slot.data)
-                self._track.add(slot.data)
-            said = word.latest()
-            if (
-                said is not None
-                and not self.word_ns
-                and not said.data["ok"]
-                and int(said.data["reason"]) == HoldReason.INTRUDER
-            ):
-                self.word_ns = int(said.data["beat_ns"])
-            for name, feed in self._feeds.items():
-                if name not in self.covered:
-                    self._look(name, feed)
-
-    def _look(self, name: str, feed: PictureFeed) -> None:
-        picture = feed.next(0.0, 0.0)
-        if picture is None:
-            return
-        grey = picture.pixels.reshape(self.config.guard.height, self.config.guard.width)
-        kept = self._empty.setdefault(name, [])
-        if len(kept) < 3:
-            kept.append(grey)
-            return
-        off = np.abs(grey.astype(np.int16) - np.median(kept, 0).astype(np.int16)) > DIFFERENT_GREY
-        free = (
-            self._arms[name].mask(self._track.during(picture.stamp_ns) + self._track.during(picture.stamp_ns + 10**8))
-            == 0
-        )
-        zone = self._zones[name]
-        if 100 * np.count_nonzero(off & zone & free) >= COVERED_PERCENT * np.count_nonzero(zone):
-            self.covered[name] = picture.stamp_ns
-
-    def result(self) -> Run:
-        """Raises NotDone."""
-        if not self.covered or not self.word_ns:
-            raise NotDone("the visitor was not seen" if not self.covered else "guard did not say INTRUDER")
-        camera, exposed_ns = min(self.covered.items(), key=lambda item: item[1])
-        stamps = np.array([int(s["stamp_ns"]) for s in self.status])
-        clock = np.array([float(s["controller_s"]) for s in self.status])
-        places = np.array([s["tcp_pose"][:3] for s in self.status])
-        fast = np.array([np.abs(s["qd_rad_s"]).max() for s in self.status]) > REST_RAD_S
-        at = int(np.searchsorted(stamps, exposed_ns))
-        if at >= len(stamps) - 1 or not fast[at]:
-            raise NotDone("the arm did not move when the visitor crossed the line")
-        still = np.flatnonzero(~fast[at:])
-        if not len(still):
-            raise NotDone("the arm did not come to rest")
-        rest = at + int(still[0])
-        word_at = min(int(np.searchsorted(stamps, self.word_ns)), rest)
-        speed = np.linalg.norm(places[at] - places[max(0, at - 6)]) / max(
-            1e-3, (stamps[at] - stamps[max(0, at - 6)]) * 1e-9
-        )
-        return Run(
-            camera=camera, word_ms=round((self.word_ns - exposed_ns) * 1e-6, 1),
-            stop_ms=round((stamps[rest] - exposed_ns) * 1e-6, 1),
-            stop_controller_ms=round((self.word_ns - exposed_ns) * 1e-6 + (clock[rest] - clock[word_at]) * 1e3, 1),
-            path_mm=round(1e3 * float(np.linalg.norm(np.diff(places[at : rest + 1], axis=0), axis=1).sum()), 1),
-            speed_m_s=round(float(speed), 3),
-            sim_rate=round(float((clock[rest] - clock[at]) / max(1e-3, (stamps[rest] - stamps[at]) * 1e-9)), 3),
-        )  # fmt: skip
 
 
 class Crossing:
@@ -196,7 +85,7 @@ class Crossing:
         """One crossing. Raises NotDone."""
         self.world("visitor", x_m=OUTSIDE[0], y_m=OUTSIDE[1], at_once=True)
         self.free()
-        watch = Watch(self.config)
+        watch = Watch(self.config, self.system.run_dir / "guard.log")
         task = threading.Thread(target=self._to_and_fro, name="task", daemon=True)
         try:
             task.start()
@@ -208,8 +97,7 @@ class Crossing:
             time.sleep(0.3)
         finally:
             watch.ended.set()
-            if watch.ident:
-                watch.join()
+            watch.join()
             self.world("visitor", x_m=OUTSIDE[0], y_m=OUTSIDE[1], at_once=True)
             self.free()
             task.join(PATIENCE_S)
@@ -254,7 +142,7 @@ def summary(runs: list[Run], failed: list[str], profile: str) -> dict[str, Any]:
         "room_fps": ROOM_FPS,
         "simulated": True,
     }
-    for key in ("word_ms", "stop_ms", "stop_controller_ms", "path_mm", "speed_m_s", "sim_rate"):
+    for key in [f.name for f in fields(Run) if f.name != "camera"]:
         values = [float(getattr(r, key)) for r in runs]
         if values:
             p50, p99 = np.percentile(values, [50, 99])

@@ -19,16 +19,33 @@ from wardarm import config as configuration
 from wardarm.sim.pictures import PictureFeed
 from wardarm.sim.room_views import ROOM_HEIGHT, ROOM_VIEWS, ROOM_WIDTH
 
+EARLY = 0.3  # of a period
+
+
+class Pace:
+    """At most `fps` pictures a second in the long run. One that is a little early counts as in time, and so does the first
+    one in time after a late one: to leave that out would cost a whole period."""
+
+    def __init__(self, fps: float) -> None:
+        self._period_ns = 1e9 / fps
+        self._next_ns = 0.0
+
+    def take(self, stamp_ns: int) -> bool:
+        """False for a picture that is too many. `stamp_ns`: of its exposure."""
+        if stamp_ns < self._next_ns - EARLY * self._period_ns:
+            return False
+        late = stamp_ns - self._next_ns > self._period_ns
+        self._next_ns = (stamp_ns if late else self._next_ns) + self._period_ns
+        return True
+
 
 def stream(prefix: str, name: str, width: int, height: int, fps: float) -> None:
     """Write frames to stdout for ever."""
-    feed, parent, sent_ns = PictureFeed(prefix, f"room_{name}"), os.getppid(), 0
-    apart_ns = round(0.7e9 / fps)  # pictures jitter: one that is a little early is not too many
+    feed, parent, pace = PictureFeed(prefix, f"room_{name}"), os.getppid(), Pace(fps)
     while os.getppid() == parent:
-        picture = feed.next(0.5, 0.004)
-        if picture is None or picture.stamp_ns - sent_ns < apart_ns:
+        picture = feed.next(0.5, 0.002)
+        if picture is None or not pace.take(picture.stamp_ns):
             continue
-        sent_ns = picture.stamp_ns
         frame = picture.pixels.reshape(ROOM_HEIGHT, ROOM_WIDTH)
         if (height, width) != frame.shape:
             frame = cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA).astype(frame.dtype)
