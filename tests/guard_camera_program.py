@@ -2,8 +2,9 @@
 
     python guard_camera_program.py --width 320 --height 180 --fps 15 --control FILE
 
-Words: room, slow (4 frames/s), flood (as fast as it can), clock (a frozen picture with a clock drawn into it), half (half
-frames), wide (frames of another size), loud (10,000 lines a second on standard error), hang.
+Words: room, ring (the same four pictures in turn), slow (4 frames/s), flood (as fast as it can), clock (a frozen picture with a clock drawn into it), half (half
+frames), wide (frames of another size), loud (10,000 lines a second on standard error), hang, box (something dark in the middle).
+With --picture the room is that picture (a .npy file, uint8, of the frame's size).
 """
 
 from __future__ import annotations
@@ -30,10 +31,16 @@ def main() -> None:
     for name in ("width", "height", "fps"):
         parser.add_argument(f"--{name}", type=float, required=True)
     parser.add_argument("--control", type=Path, required=True)
+    parser.add_argument("--picture", type=Path)
     args = parser.parse_args()
     width, height, fps = int(args.width), int(args.height), args.fps
     room = Room(width, height)
+    if args.picture:
+        room.picture = np.load(args.picture).astype(np.float32)
+    boxed = room.picture.copy()
+    boxed[height // 3 : 2 * height // 3, 2 * width // 5 : 3 * width // 5] = 10
     still = room.frame()
+    buffers = [room.frame() for _ in range(4)]
     wide = Room(width + 64, height)
     due, number = time.monotonic(), 0
     while True:
@@ -45,6 +52,10 @@ def main() -> None:
             shown = still.copy()
             cv2.putText(shown, f"{number:05d}", (4, height - 4), cv2.FONT_HERSHEY_PLAIN, 0.6, 255, 1)
             send(shown.tobytes())
+        elif word == "box":
+            send(room.frame(boxed).tobytes())
+        elif word == "ring":
+            send(buffers[number % len(buffers)].tobytes())
         elif word == "half":
             send(room.frame().tobytes()[: width * height // 2])
         elif word == "wide":

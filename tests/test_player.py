@@ -19,7 +19,7 @@ PATH, RATE, OPENING = "output_double_register_12", "output_double_register_13", 
 
 @pytest.fixture(scope="module")
 def controller() -> Iterator[Robot]:
-    with robot() as running:
+    with robot("--reads-per-cycle", "1") as running:  # the slowest case
         yield running
 
 

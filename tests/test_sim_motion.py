@@ -197,7 +197,9 @@ def test_a_tool_path_that_cannot_be_followed_is_a_protective_stop_and_a_joint_go
 def test_beyond_a_joints_range_is_a_protective_stop() -> None:
     run = Run("speedj([0, 0, 0, 0, 0, 3], 10, 4)", begin=False)
     assert run.sim.controller.safety.mode is SafetyMode.PROTECTIVE_STOP
-    assert "joint 5 at 363" in run.sim.controller.safety.reason
+    assert "joint 5" in run.sim.controller.safety.reason
+    assert "its limit, 363 deg" in run.sim.controller.safety.reason
+    assert math.radians(355) < run.rows["target_q_rad"][:, 5].max() < math.radians(363)
 
 
 def test_too_fast_is_a_protective_stop() -> None:

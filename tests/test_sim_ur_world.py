@@ -256,20 +256,48 @@ def _wardarm(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--version", "5.22"), "5.11 to 5.21"), (("--version", "4"), "5.11 to 5.21"), (("--address", "0.0.0.0"), "loopback"),
-        (("--inject", "earthquake"), "begins with one of"), (("--tcp", "1,2"), "6 numbers are needed"),
-    ],
-)  # fmt: skip
+WRONG = {
+    "--version": ("5.22", "4", "5"), "--address": ("0.0.0.0", "127.999.0.1", "here"), "--calibration": (),
+    "--programs": ("/nowhere",), "--external-control": (":x", "host:0", "host:70000"), "--q": ("1,2", "-1,0,0,0,0,7", "a"),
+    "--tcp": ("1,2", "0,0,nan,0,0,0"), "--payload": ("nan", "-1", "5.1", "x"), "--payload-cog": ("0,0,inf", "1"),
+    "--power-on-s": ("-1", "nan", "soon"), "--brake-release-s": ("-0.5", "inf"),
+    "--inject": ("earthquake", "at", "at 1", "at x protective", "at -1 protective", "jog x", "jog 7", "safeguard maybe",
+                 "estop", "drop nobody", "refuse rtde", "slow 0", "freeze -1", "payload nan", "force 1 2", "channel estop 3 on",
+                 "reset now", "say 'it"),
+    "--pwm-pin": ("18", "-1", "8.5"), "--lag-ms": ("-1", "nan"), "--seed": ("-1", "x"), "--reads-per-cycle": ("0", "many"),
+}  # fmt: skip
+SAYS = {"--version": "5.11 to 5.21", "--address": "loopback", "--tcp": "6 numbers are needed"}
+SWITCHES = {"--help", "--power-off", "--local", "--gripper-inactive", "--lock-step"}
+ANYTHING = {"--pwm"}  # a path, tried when it is bound
+
+
+def test_every_option_has_wrong_values_here() -> None:
+    options = {option for action in parser()._actions for option in action.option_strings if option.startswith("--")}
+    assert options == set(WRONG) | SWITCHES | ANYTHING
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in WRONG.items() for v in values])
 def test_wrong_options_are_named_with_what_is_possible(
-    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        parser().parse_args(arguments)
+        parser().parse_args([option, value])
     assert ended.value.code == 2
-    assert text in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"argument {option}: {value!r}: " in said
+    assert SAYS.get(option, "") in said
+
+
+def test_joints_that_begin_with_a_negative_angle_are_a_value() -> None:
+    assert parser().parse_args(["--q", "-1.57,-1,0,0,0,0"]).q[0] == -1.57
+
+
+@pytest.mark.parametrize("option", ["--calibration", "--pwm"])
+def test_a_file_that_cannot_be_used_is_named(option: str) -> None:
+    done = _wardarm("ur", "--address", free_address(), option, "/nowhere/file")
+    assert done.returncode == 1
+    assert "/nowhere/file" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_calibration_that_is_none_is_refused(tmp_path: Path) -> None:

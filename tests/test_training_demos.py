@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from wardarm.policy import contract
 from wardarm.sim.scenes import COLORS
-from wardarm.training import demos, expert, shards
+from wardarm.training import demos, expert, said, shards
 from wardarm.training.demos import Demonstrator, Moment
 from wardarm.training.expert import State, Target
 
@@ -128,6 +128,24 @@ def test_labels_that_are_not_finite_are_refused(made: list[shards.Demo], tmp_pat
     numbers["traj"] = np.full_like(numbers["traj"], np.nan)
     shards.write(tmp_path, "train-0", [replace(made[0], numbers=numbers)], {})
     with pytest.raises(shards.DatasetError, match="traj is not finite"):
+        shards.read_all(tmp_path, "train")
+
+
+def test_words_of_a_wards_own_are_unknown_not_of_nothing_here(made: list[shards.Demo], tmp_path: Path) -> None:
+    texts = {"text": "bring me the beaker", "also": "\n".join(["bring me the beaker"] * 3)}
+    shards.write(tmp_path, "train-0", [replace(made[0], texts={**made[0].texts, **texts})], {})
+    (shard,) = shards.read_all(tmp_path, "train")
+    assert (shard.said[0, : shards.SENTENCES_HERE] == said.UNKNOWN).all()
+    assert (shard.said[0, shards.SENTENCES_HERE :] != said.UNKNOWN).all()
+
+
+@pytest.mark.parametrize("key", ["said", "pieces"])
+def test_a_shard_without_a_label_is_refused(made: list[shards.Demo], tmp_path: Path, key: str) -> None:
+    path = shards.write(tmp_path, "train-0", made[:2], {})
+    with np.load(path) as whole:
+        rest = {k: whole[k] for k in whole.files if k != key}
+    np.savez(path, **rest)
+    with pytest.raises(shards.DatasetError, match=f"has no {key}"):
         shards.read_all(tmp_path, "train")
 
 

@@ -197,15 +197,14 @@ class Gen:
         ]  # fmt: skip
         function = ("def", "f", [("a", None), ("b", self.pick(("num", 2), ("list", [("num", 1), ("num", 2)])))],
                     [*locals_, *self.block(1, 4), ("return", self.int(2))])  # fmt: skip
-        threads = [("thread", f"t{n}", [("a", None)], [*locals_, *self.block(2, 5)]) for n in range(self.small(0, 2))]
+        in_thread = [(*let[:3], ("name", "gi")) if let[2] == ("name", "i2") else let for let in locals_]  # takes no `a`
+        threads = [("thread", f"t{n}", [], [*in_thread, *self.block(2, 5)]) for n in range(self.small(0, 2))]
         self.in_function = False
         begin: list[Node] = [
             ("let", "", ("name", n), v)
             for n, v in (("i1", ("num", 1)), ("i2", ("num", 2)), ("f1", ("num", 0.5)), ("b1", ("bool", False)), ("l1", ("list", [("num", 7)] * 3)))
         ]  # fmt: skip
-        starts: list[Node] = [
-            ("let", "", ("name", f"h{i}"), ("run", t[1], [self.int(1)])) for i, t in enumerate(threads)
-        ]
+        starts: list[Node] = [("let", "", ("name", f"h{i}"), ("run", t[1], [])) for i, t in enumerate(threads)]
         middle = self.block(2, 6)
         if self.small(0, 3) == 0:
             middle = [("word", "enter_critical"), *middle, ("word", "exit_critical")]

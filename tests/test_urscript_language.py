@@ -344,9 +344,10 @@ def test_a_killed_compiler_is_started_anew() -> None:
         compiler = controller.slot._compiler
         assert compiler is not None
         assert compiler.submit(long("p")).result(30).name == "p"
-        assert compiler._process is not None
-        compiler._process.kill()
-        compiler._process.wait()
+        process = compiler._workers[-1]._process
+        assert process is not None
+        process.kill()
+        process.wait()
         assert compiler.submit(long("q")).result(30).name == "q"
     finally:
         controller.close()

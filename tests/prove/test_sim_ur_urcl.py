@@ -50,13 +50,6 @@ NEEDS = {
     "RTDEClientTest.reconnect_fake_server_blocking_read": OWN_SERVER,
     "RTDEClientTest.test_initialization": OWN_SERVER,
 }
-# what is left to do, said and tried all the same
-DIFFERS = {
-    "SplineInterpolationTest.cancel_trajectory_while_being_executed_and_sending_new_one": "the answer to a cancel takes 1 s: "
-    "the script reads away 500 points, one a cycle here (our assumption), faster on theirs",
-    "SplineInterpolationTest.quintic_spline_with_end_point_velocity_with_speedscaling": "0.02 rad off its own calculation "
-    "while the speed slider moves: not explained",
-}
 WRONG_ON_PURPOSE = {"send_script"}  # shows what a bad script does
 EXAMPLE_S = 60
 
@@ -83,7 +76,7 @@ def keep(name: str, row: Row) -> None:
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(results() | {name: row}, indent=1) + "\n")
     known = dict(sorted(results().items()))
-    write_table(PAGE, "table of the client library", table("Its tests and examples", known, NEEDS | DIFFERS))
+    write_table(PAGE, "table of the client library", table("Its tests and examples", known, NEEDS))
 
 
 @pytest.fixture
@@ -113,7 +106,7 @@ def test_its_integration_tests_pass(build: Path, programs: Path, suite: str) -> 
                 keep(f"{suite} / {case}", {"result": False, "detail": "not tried"})
                 continue
             keep(f"{suite} / {case}", gtest_case(ur, binary, case, folder, SUITES[suite]))
-    failed = [c for c in wanted if not results()[f"{suite} / {c}"]["result"] and c not in NEEDS | DIFFERS]
+    failed = [c for c in wanted if not results()[f"{suite} / {c}"]["result"] and c not in NEEDS]
     assert not failed
 
 

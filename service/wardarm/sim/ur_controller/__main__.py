@@ -10,7 +10,9 @@ gripper 63352. Perfect joints, free fingers. It ends at Ctrl-C or SIGTERM.
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import math
+import re
 import shlex
 import signal
 import sys
@@ -20,9 +22,11 @@ from pathlib import Path
 
 from wardarm.sim.gripper import FreeFingers, GripperPort
 from wardarm.sim.plant import KinematicPlant
-from wardarm.sim.ur_controller.controller import ELBOW_UP, Controller
+from wardarm.sim.ur_controller.control_port import JOINT_MAX_RAD, PINS
+from wardarm.sim.ur_controller.controller import ELBOW_UP, READS_PER_CYCLE, Controller
 from wardarm.sim.ur_controller.external_control import PORT
-from wardarm.sim.ur_controller.faults import INJECTIONS
+from wardarm.sim.ur_controller.faults import INJECTIONS, rehearse, within
+from wardarm.sim.ur_controller.functions_tool import PAYLOAD_MAX_KG
 from wardarm.sim.ur_controller.kinematics import DhParameters
 from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode
 from wardarm.sim.ur_controller.server import Server, run_realtime
@@ -32,17 +36,48 @@ TCP_2F85 = (0.0, 0.0, 0.1558, 0.0, 0.0, -math.pi / 2)  # flange to the fingertip
 _OLDEST, _NEWEST = (5, 11), (5, 21)
 
 
-def _numbers(count: int) -> Callable[[str], list[float]]:
+def _numbers(count: int, least: float, most: float) -> Callable[[str], list[float]]:
     def parse(text: str) -> list[float]:
         try:
             values = [float(v) for v in text.replace(",", " ").split()]
         except ValueError:
             values = []
-        if len(values) != count or not all(map(math.isfinite, values)):
-            raise argparse.ArgumentTypeError(f"{text!r}: {count} numbers are needed, as in '0,0,0.1'")
+        if len(values) != count or not all(least <= v <= most for v in values):
+            raise argparse.ArgumentTypeError(
+                f"{text!r}: {count} numbers are needed, as in '0,0,0.1', each within [{least:g}, {most:g}]"
+            )
         return values
 
     return parse
+
+
+def _number(least: float, most: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            return within("", text, least, most)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r}: a number within [{least:g}, {most:g}] is needed") from None
+
+    return parse
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: a whole number within [{least}, {most}] is needed")
+        return value
+
+    return parse
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such folder")
+    return Path(text)
 
 
 def _version(text: str) -> list[int]:
@@ -53,7 +88,11 @@ def _version(text: str) -> list[int]:
 
 
 def _address(text: str) -> str:
-    if not text.startswith("127."):
+    try:
+        loopback = ipaddress.IPv4Address(text).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
         raise argparse.ArgumentTypeError(f"{text!r}: loopback addresses only (127.0.0.1, 127.0.0.2, ...)")
     return text
 
@@ -65,13 +104,20 @@ def _host(text: str) -> tuple[str, int]:
     return host, int(port or PORT)
 
 
-def _injection(text: str) -> str:
-    words = shlex.split(text)
-    if words[:1] == ["at"]:
-        words = words[2:]
-    if not words or words[0] not in INJECTIONS:
-        raise argparse.ArgumentTypeError(f"{text!r}: begins with one of {', '.join(INJECTIONS)}, or with 'at SECONDS'")
-    return text
+def _injection(text: str) -> tuple[float, list[str]]:
+    """When, in controller time, and the words of `inject`."""
+    try:
+        words, at_s = shlex.split(text), 0.0
+        if words[:1] == ["at"]:
+            if len(words) < 3:
+                raise ValueError("at what time what? as in 'at 10 protective'")
+            at_s, words = within("at", words[1], 0.0, 1e9), words[2:]
+        if not words or words[0] not in INJECTIONS:
+            raise ValueError(f"begins with one of {', '.join(INJECTIONS)}, or with 'at SECONDS'")
+        rehearse(words)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"{text!r}: {e}") from None
+    return at_s, words
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="injections:\n" + "\n".join(f"  {n + ' ' + w:<34} {t}" for n, (w, t) in INJECTIONS.items())
         + "\n\nwhile it runs:  wardarm sim inject NAME ...      (docs/sim_ur.md)",
     )  # fmt: skip
+    made._negative_number_matcher = re.compile(r"-[\d.]")  # --q -1.57,0,... is a value, no option
     add = made.add_argument
     add(
         "--address",
@@ -92,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--version", type=_version, default=[5, 21, 0, 0], metavar="5.x", help="PolyScope version, 5.11 to 5.21 (5.21)")
     add("--calibration", type=Path, metavar="FILE", help="a robot's calibration.conf: kinematics as that robot's")
-    add("--programs", type=Path, metavar="DIR", help="what the dashboard can `load`: NAME.urp means DIR/NAME.script")
+    add("--programs", type=_folder, metavar="DIR", help="what the dashboard can `load`: NAME.urp means DIR/NAME.script")
     add(
         "--external-control",
         type=_host,
@@ -100,15 +147,37 @@ def parser() -> argparse.ArgumentParser:
         help="the External Control URCap is installed: `load external_control.urp` and `play` ask this driver for the"
         " program (port 50002)",
     )
-    add("--q", type=_numbers(6), default=list(ELBOW_UP), metavar="Q0,..,Q5", help="joint positions at the start, rad")
     add(
-        "--tcp", type=_numbers(6), default=list(TCP_2F85), metavar="X,..,RZ", help="installation: flange to TCP, m, rad"
+        "--q",
+        type=_numbers(6, -JOINT_MAX_RAD, JOINT_MAX_RAD),
+        default=list(ELBOW_UP),
+        metavar="Q0,..,Q5",
+        help="joint positions at the start, rad",
     )
-    add("--payload", type=float, default=0.0, metavar="KG", help="installation: payload (0)")
-    add("--payload-cog", type=_numbers(3), default=[0.0] * 3, metavar="X,Y,Z", help="its centre of gravity, m")
+    add(
+        "--tcp",
+        type=_numbers(6, -10.0, 10.0),
+        default=list(TCP_2F85),
+        metavar="X,..,RZ",
+        help="installation: flange to TCP, m, rad",
+    )
+    add("--payload", type=_number(0.0, PAYLOAD_MAX_KG), default=0.0, metavar="KG", help="installation: payload (0)")
+    add(
+        "--payload-cog",
+        type=_numbers(3, -10.0, 10.0),
+        default=[0.0] * 3,
+        metavar="X,Y,Z",
+        help="its centre of gravity, m",
+    )
     add("--power-off", action="store_true", help="start powered off: power on and brake release are needed")
-    add("--power-on-s", type=float, default=3.0, metavar="S", help="how long powering on takes (3)")
-    add("--brake-release-s", type=float, default=1.0, metavar="S", help="how long releasing the brakes takes (1)")
+    add("--power-on-s", type=_number(0.0, 3600.0), default=3.0, metavar="S", help="how long powering on takes (3)")
+    add(
+        "--brake-release-s",
+        type=_number(0.0, 3600.0),
+        default=1.0,
+        metavar="S",
+        help="how long releasing the brakes takes (1)",
+    )
     add("--local", action="store_true", help="start in local control: scripts and most dashboard commands are refused")
     add(
         "--inject",
@@ -120,10 +189,23 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--gripper-inactive", action="store_true", help="the gripper needs SET ACT 1 first, as after power on")
     add("--pwm", default=None, metavar="PATH", help="datagram socket for PWM edges on an input")
-    add("--pwm-pin", type=int, default=8, metavar="N", help="digital input the PWM is wired to (8)")
-    add("--lag-ms", type=float, default=34.0, metavar="MS", help="how far the joints lag behind their target (34)")
+    add("--pwm-pin", type=_whole(0, PINS - 1), default=8, metavar="N", help="digital input the PWM is wired to (8)")
+    add(
+        "--lag-ms",
+        type=_number(0.0, 1000.0),
+        default=34.0,
+        metavar="MS",
+        help="how far the joints lag behind their target (34)",
+    )
+    add(
+        "--reads-per-cycle",
+        type=_whole(1, 1000),
+        default=READS_PER_CYCLE,
+        metavar="N",
+        help=f"socket reads of one thread that fit into 2 ms ({READS_PER_CYCLE})",
+    )
     add("--lock-step", action="store_true", help="time passes only when port 30100 says 'step N' (cycles of 2 ms)")
-    add("--seed", type=int, default=0, metavar="N", help="of URScript's random() (0)")
+    add("--seed", type=_whole(0, 2**63), default=0, metavar="N", help="of URScript's random() (0)")
     return made
 
 
@@ -135,7 +217,7 @@ def _controller(args: argparse.Namespace, plant: KinematicPlant) -> Controller:
     c = Controller(plant, dh, args.tcp, args.version, q=args.q, seed=args.seed, compile_inline=args.lock_step)
     c.set_installation(args.tcp, args.payload, args.payload_cog)
     c.programs, c.external_control = args.programs, args.external_control
-    c.remote = not args.local
+    c.remote, c.reads_per_cycle = not args.local, args.reads_per_cycle
     if args.calibration is not None:  # the real one's checksum is not published: ours says which numbers
         rows = zip(dh.theta, dh.a, dh.d, dh.alpha, strict=True)
         c.calibration_checksum = tuple(zlib.crc32(repr(row).encode()) for row in rows)
@@ -170,9 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"wardarm sim ur: {e.strerror or e}", file=sys.stderr)
         return 1
     with server:
-        for text in args.inject:
-            words = shlex.split(text)
-            at_s, words = (float(words[1]), words[2:]) if words[0] == "at" else (0.0, words)
+        for at_s, words in args.inject:
             server.control.at(at_s, "inject", *words)
         print(
             f"simulated UR5e on {args.address}, PolyScope {'.'.join(map(str, args.version))}\n"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.connection import Connection, Service
 from wardarm.sim.ur_controller.faults import INJECTIONS, Faults, on, within
+from wardarm.sim.urscript import people_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -86,7 +87,8 @@ class ControlPort(Service):
     def variables(self) -> dict[str, Any]:
         """Global variables of the running program."""
         program = self.controller.slot.program
-        return {"variables": program.variables() if program is not None else {}}
+        values = program.variables() if program is not None else {}
+        return {"variables": {name: _shown(value) for name, value in values.items()}}
 
     def pwm(
         self, pin: Any, is_on: Any, frequency_hz: Any = 1000.0, duty_percent: Any = 50.0, t_ns: Any = None
@@ -148,6 +150,15 @@ class ControlPort(Service):
             answer = self.answer(shlex.join(words))
             if "error" in answer:
                 self.controller.note(f"at: {' '.join(words)}: {answer['error']}")
+
+
+def _shown(value: Any) -> Any:
+    """A script's value with its strings for people."""
+    if isinstance(value, str):
+        return people_text(value)
+    if isinstance(value, list):
+        return [_shown(v) for v in value]
+    return value
 
 
 def _pin(value: Any) -> int:

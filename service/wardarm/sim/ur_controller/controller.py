@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from wardarm.sim.plant import Plant
-from wardarm.sim.ur_controller import external_control
+from wardarm.sim.ur_controller import external_control, supervision
 from wardarm.sim.ur_controller.functions import FunctionTable
 from wardarm.sim.ur_controller.interpreter import Interpreter
 from wardarm.sim.ur_controller.kinematics import DhParameters, Frame, Kinematics, from_pose, product, to_pose
 from wardarm.sim.ur_controller.links import Dial, TcpLink
 from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode, Runtime, SafetyMode, safety_status_bits
 from wardarm.sim.ur_controller.path_offset import PathOffset
-from wardarm.sim.ur_controller.program_slot import ProgramSlot
+from wardarm.sim.ur_controller.program_slot import Launch, ProgramSlot
 from wardarm.sim.ur_controller.pulses import QUADRATURE, Encoder, PulseInput
 from wardarm.sim.ur_controller.safety import (
     BRAKE_CATEGORY_0,
     BRAKE_CATEGORY_1,
     BRAKE_CATEGORY_2,
-    OFF_ITS_PATH,
+    OTHER,
     TARGET_JUMPS,
     Safety,
     SafetyLimits,
@@ -40,6 +40,8 @@ from wardarm.sim.ur_controller.servo import Servo
 LOG_LINES = 1000
 SLIDER_STEP = 0.02  # a cycle: a moved speed slider takes up to 100 ms; our figure
 ELBOW_UP = (0.0, -1.57, 1.57, -1.57, -1.57, 0.0)
+READS_PER_CYCLE = 10
+"""After so many reads external_control.urscript of Universal Robots' client library puts a sync() on PolyScope 5."""
 DEFAULT_VERSION = (5, 21, 0, 0)
 SERIAL = "20265500001"
 
@@ -58,6 +60,8 @@ class Controller:
     ) -> None:  # fmt: skip
         self.dial = dial
         self.random = random.Random(seed)
+        self.reads_per_cycle = 1
+        """Socket reads of one thread that fit into a cycle: the slowest case. READS_PER_CYCLE is the usual one."""
         self.plant = plant
         self.kinematics = Kinematics(dh or DhParameters())
         self.tcp_offset: list[float] = [float(v) for v in tcp]
@@ -100,7 +104,7 @@ class Controller:
         self.external_control: tuple[str, int] | None = None
         """Host and port that the External Control URCap asks for its program."""
         self._loaded_source = ""
-        self._arriving: Future[str] | None = None
+        self._arriving: tuple[Future[str], Launch] | None = None
         self._installation = (list(self.tcp_offset), 0.0, [0.0] * 3)
         self.deviation_warning = math.inf
         self.past_q: deque[Sequence[float]] = deque(maxlen=1000)
@@ -118,7 +122,8 @@ class Controller:
         self.slot = ProgramSlot(self._functions, self.note, compile_inline)
         self._resume_after_safeguard = False
         self._frames: dict[str, Frame] = {}
-        self._tool_at: tuple[float, float, float] | None = None
+        self.tool_at: tuple[float, float, float] | None = None
+        """Where the TCP's target was in the cycle before, m; None while the arm stands."""
 
     # --- what RTDE and scripts read
     @property
@@ -194,14 +199,15 @@ class Controller:
         self.safety.update(now_s)
         if self.slider_now != self.slider:
             self.slider_now += max(-SLIDER_STEP, min(SLIDER_STEP, self.slider - self.slider_now))
-        if self._arriving is not None and self._arriving.done():
-            self._arrived(self._arriving)
+        if self._arriving is not None and self._arriving[0].done():
+            self._arrived(*self._arriving)
         self.slot.update(self._may_start)
         if self.slot.run():
             self._program_over()
         if self.watchdogs:
             self._watch(now_s)
         servo = self.servo
+        servo.limit_rad_s = self.limits.joint_rad_s
         if self.safety.robot_mode in (RobotMode.RUNNING, RobotMode.IDLE):
             servo.step(self.scale)
         elif any(servo.qd):
@@ -213,12 +219,12 @@ class Controller:
         self.past_q.append(self.state.q)
         self._frames.clear()
         if servo.fault:
-            self.safety.protective_stop(now_s, servo.fault)
+            self.safety.protective_stop(now_s, servo.fault, TARGET_JUMPS if servo.jumped else OTHER)
             servo.fault = ""
         if any(servo.qd):
-            self._check_speed()
+            supervision.check(self)
         else:
-            self._tool_at = None
+            self.tool_at = None
 
     def _may_start(self) -> str:
         if self.safety.robot_mode is not RobotMode.RUNNING:
@@ -238,51 +244,16 @@ class Controller:
             elif action == "pause":
                 self.slot.pause()
 
-    def _check_speed(self) -> None:
-        if not self.safety.may_move:
-            return
-        limits = self.limits
-        if not self._check_positions():
-            return
-        for joint, speed in enumerate(self.servo.qd):
-            if abs(speed) > limits.joint_rad_s:
-                text = f"joint {joint} at {math.degrees(speed):.0f} deg/s, limit {math.degrees(limits.joint_rad_s):.0f}"
-                self.safety.protective_stop(self.time_s, text, TARGET_JUMPS)
-                return
-        frame = self.target_tcp_frame
-        here, before = (frame[9], frame[10], frame[11]), self._tool_at
-        self._tool_at = here
-        if before is not None:
-            speed = math.dist(here, before) / CYCLE_S
-            most = limits.reduced_tcp_m_s if self.safety.mode is SafetyMode.REDUCED else limits.tcp_m_s
-            if speed > most:
-                self.safety.protective_stop(self.time_s, f"TCP at {speed:.2f} m/s, limit {most:.2f}")
-
-    def _check_positions(self) -> bool:
-        """Targets within the joints' range, joints close to their targets. A target that comes back is no violation."""
-        limits, servo = self.limits, self.servo
-        off = 0.0
-        for joint, (target, actual, speed) in enumerate(zip(servo.q, self.state.q, servo.qd, strict=True)):
-            if abs(target) > limits.joint_rad and target * speed > 0:
-                text = f"joint {joint} at {math.degrees(target):.1f} deg, limit {math.degrees(limits.joint_rad):.0f}"
-                self.safety.protective_stop(self.time_s, text)
-                return False
-            off = max(off, abs(target - actual))
-        if off > limits.deviation_rad:
-            text = f"a joint is {math.degrees(off):.0f} deg from its target, limit {math.degrees(limits.deviation_rad):.0f}"
-            self.safety.protective_stop(self.time_s, text, OFF_ITS_PATH)
-            return False
-        if off > limits.deviation_rad * self.deviation_warning:
-            self.note(f"position deviation: a joint is {math.degrees(off):.1f} deg from its target")
-        return True
-
     # --- programs
-    def submit(self, source: str) -> None:
-        """A script from one of the script ports. What is wrong with it goes to the log, as on the real one."""
+    def submit(self, source: str) -> Launch:
+        """A script from one of the script ports. What is wrong with it goes to the log, as on the real one.
+
+        Bytes that are no UTF-8 stand in it as surrogates (`surrogateescape`): strings of a script are bytes.
+        """
         if not self.remote:
             self.note("script refused: the robot is in local control")
-            return
-        self.slot.submit(source)
+            return Launch(outcome=False)
+        return self.slot.submit(source)
 
     def stop_program(self) -> bool:
         if not self.slot.stop():
@@ -295,24 +266,36 @@ class Controller:
         self.watchdogs.clear()
 
     def play(self) -> bool:
-        """Goes on with a paused program, or starts the one that is loaded."""
-        if not self.safety.may_move:
-            return False
-        if self.slot.resume():
-            return True
-        if not self.loaded or self.slot.program is not None or self.safety.robot_mode is not RobotMode.RUNNING:
-            return False
-        if self._loaded_source:
-            self.slot.submit(self._loaded_source)
-        elif self.external_control is not None:
-            self._arriving = external_control.fetch(*self.external_control)
-        return True
+        """Goes on with a paused program, or starts the one that is loaded. False if neither can be."""
+        return self.launch().outcome is not False
 
-    def _arrived(self, program: Future[str]) -> None:
+    def launch(self) -> Launch:
+        """As `play`; what it returns tells when the program runs."""
+        if not self.safety.may_move:
+            return Launch(outcome=False)
+        if self.slot.resume():
+            return Launch(outcome=True)
+        if not self.loaded or self.slot.program is not None or self.safety.robot_mode is not RobotMode.RUNNING:
+            return Launch(outcome=False)
+        if self._loaded_source:
+            launch = self.slot.submit(self._loaded_source)
+            if self.slot.inline:  # whoever waits for it may be the one who steps the clock
+                self.slot.update(self._may_start)
+            return launch
+        if self.external_control is None:
+            return Launch(outcome=False)
+        if self._arriving is not None:
+            self._arriving[1].outcome = False
+        launch = Launch()
+        self._arriving = external_control.fetch(*self.external_control), launch
+        return launch
+
+    def _arrived(self, program: Future[str], launch: Launch) -> None:
         self._arriving = None
         try:
-            self.slot.submit(program.result())
+            self.slot.submit(program.result(), launch)
         except OSError as e:
+            launch.outcome = False
             self.popup_open = True
             self.note(f"popup External Control: {e}")
 
@@ -321,7 +304,7 @@ class Controller:
         short = name.removeprefix("/ursim").removeprefix("/programs/")  # /programs on a robot, /ursim/programs in URSim
         path = ((self.programs or Path()) / short).with_suffix(".script").resolve()
         if self.programs is not None and path.is_relative_to(self.programs.resolve()) and path.exists():
-            self._loaded_source = path.read_text("utf-8", "replace")
+            self._loaded_source = path.read_text("utf-8", "surrogateescape")
         elif self.external_control is not None and Path(short).stem == external_control.PROGRAM:
             self._loaded_source = ""
         else:
@@ -350,6 +333,7 @@ class Controller:
         elif mode is SafetyMode.PROTECTIVE_STOP:
             self._resume_after_safeguard = False
             self.slot.freeze()
+            self.path_offset.hold()
             self.servo.brake(BRAKE_CATEGORY_0)
         else:
             self.slot.stop()
@@ -389,7 +373,7 @@ class Controller:
         self.tcp_offset = [float(v) for v in pose]
         self.tcp = self.path_offset.tool = from_pose(pose)
         self._frames.clear()
-        self._tool_at = None
+        self.tool_at = None
 
     def _functions(self) -> tuple[Mapping[str, Any], Any]:
         table = FunctionTable(self)

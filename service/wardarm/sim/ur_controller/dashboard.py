@@ -15,6 +15,7 @@ from wardarm.sim.ur_controller.modes import Runtime
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
+    from wardarm.sim.ur_controller.program_slot import Launch
 
 PORT = 29999
 _LINE_MAX = 65536  # bytes without a newline, ours; a client that sends more is no dashboard client
@@ -34,8 +35,9 @@ class Dashboard(Service):
         self.controller = controller
         self.role = "none"
         self.operational_mode = "NONE"
+        self._launching: dict[Connection, Launch] = {}
         self._commands: dict[str, Callable[[str], str]] = {
-            "play": lambda _: self._done("play", "Starting program", self.controller.play()),
+            "play": lambda _: self._played(self.controller.play()),
             "pause": lambda _: self._done("pause", "Pausing program", self.controller.pause()),
             "stop": self._stop,
             "load": self._load,
@@ -76,10 +78,34 @@ class Dashboard(Service):
     def opened(self, link: Connection) -> None:
         link.send(b"Connected: Universal Robots Dashboard Server\n")
 
+    def closed(self, link: Connection) -> None:
+        self._launching.pop(link, None)
+
+    def publish(self) -> None:
+        """`play` is answered once the program runs or will not; what came after it on the same connection waits."""
+        for link, launch in list(self._launching.items()):
+            if launch.outcome is not None:
+                del self._launching[link]
+                link.send(self._played(launch.outcome).encode() + b"\n")
+                self.received(link)
+
+    @staticmethod
+    def _line(link: Connection) -> str | None:
+        end = link.buffer.find(b"\n")
+        if end < 0:
+            return None
+        line = bytes(link.buffer[:end]).decode("utf-8", "replace")
+        del link.buffer[: end + 1]
+        return line
+
     def received(self, link: Connection) -> None:
-        for line in link.lines():
+        while link not in self._launching and (line := self._line(link)) is not None:
             command = line.strip()
             key = command.lower()
+            if key == "play" and self.controller.remote:
+                self._launching[link] = self.controller.launch()
+                self.publish()
+                continue
             if key == "quit":
                 link.send(b"Disconnected\n")
                 link.close()
@@ -112,6 +138,9 @@ class Dashboard(Service):
     @staticmethod
     def _done(name: str, good: str, done: bool) -> str:
         return good if done else f"Failed to execute: {name}"
+
+    def _played(self, done: bool) -> str:
+        return self._done("play", "Starting program", done)
 
     def _state(self) -> str:
         return _STATES.get(self.controller.slot.runtime, "STOPPED")

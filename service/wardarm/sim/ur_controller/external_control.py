@@ -51,7 +51,7 @@ def _ask(host: str, port: int) -> str:
             link.settimeout(_PAUSE_S)
     if not text.strip():
         raise OSError("it sent nothing")
-    return text.decode("utf-8", "replace")
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _program(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from wardarm.sim.ur_controller.modes import RobotMode, SafetyMode
 from wardarm.sim.ur_controller.safety import DUAL_INPUTS
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _ON = {"on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
 GRAVITY_M_S2 = 9.82
+SERVICES = ("rtde", "dashboard", "script", "control", "interpreter", "other")
 
 # name: (its words, what it does); the text of `wardarm sim inject --help` and of `help` on the control port
 INJECTIONS: dict[str, tuple[str, str]] = {
@@ -170,7 +171,37 @@ def _text(words: tuple[Any, ...]) -> str:
 
 def within(name: str, value: Any, least: float, most: float) -> float:
     """The number, if it is one and in that range; NaN is in none. Raises ValueError."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} {value}: not a number") from None
     if not least <= number <= most:
         raise ValueError(f"{name} {value}: outside [{least:g}, {most:g}]")
     return number
+
+
+class _Elsewhere:
+    """Stands in for a server when an injection is only rehearsed."""
+
+    freeze_s, slowness = 0.0, 1.0
+
+    def drop(self, name: str) -> None:
+        if name not in SERVICES:
+            raise ValueError(f"no service {name!r}; there are {', '.join(SERVICES)}")
+
+    def refuse(self, name: str, on: bool) -> None:
+        self.drop(name)
+
+    def away(self, seconds: float) -> None:
+        pass
+
+
+def rehearse(words: Sequence[str]) -> None:
+    """Raises ValueError if an injection can never be done: no such name, words that do not fit."""
+    from wardarm.sim.plant import KinematicPlant
+    from wardarm.sim.ur_controller.controller import ELBOW_UP, Controller
+
+    if words and words[0] in ("safeguard_reset", "reset") and len(words) == 1:
+        return  # the first depends on what happened before, the second takes no words
+    controller = Controller(KinematicPlant(ELBOW_UP), compile_inline=True)
+    Faults(cast(Any, _Elsewhere()), controller).inject(*words)

@@ -36,7 +36,6 @@ WARNED: dict[str, str] = {
     "modbus_set_runstate_dependent_choice": "signal_name runstate_choice",
     "modbus_set_signal_update_frequency": "signal_name update_frequency",
     "modbus_set_signal_watchdog": "signal_name new_timeout_in_sec",
-    "motion_version_set": "version",
     "pause_on_error_code": "code argument?",
     "reset_revolution_counter": "qNear?",
     "screw_driving": "f v_limit",
@@ -74,7 +73,6 @@ REFUSED: dict[str, str] = {
     "convert_pose": "pose from_frame to_frame",
     "delete_all_frames": "",
     "delete_frame": "name",
-    "direct_torque": "torques friction_comp?",
     "eip_reader_factory": "name size",
     "eip_writer_factory": "name size",
     "estimate_payload": "poses wrenches",
@@ -94,7 +92,6 @@ REFUSED: dict[str, str] = {
     "modbus_send_custom_command": "IP slave_number function_code data",
     "modbus_set_output_register": "signal_name register_value is_secondary_program?",
     "modbus_set_output_signal": "signal_name digital_value is_secondary_program?",
-    "motion_version_get": "",
     "move_frame": "name pose ref_name?",
     "request_boolean_from_primary_client": "Text",
     "request_float_from_primary_client": "Text",
@@ -119,6 +116,8 @@ CONSTANT: dict[str, tuple[str, Any]] = {
 # known and it is always there.
 SINCE: dict[str, tuple[int, int]] = {
     "make_list": (5, 15),
+    "optimovej": (5, 21),
+    "optimovel": (5, 21),
     "get_base_acceleration": (5, 17),
     "get_gravity": (5, 17),
     "get_tool_temp": (5, 17),

@@ -24,7 +24,7 @@ from wardarm.sim.ur_controller.motion import (
     tool_turn,
 )
 from wardarm.sim.ur_controller.servo import ACCELERATION_MAX
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers
+from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -84,8 +84,8 @@ class MotionFunctions:
             raise ScriptError(f"servoj: lookahead_time {lookahead_time} s is outside [0.03, 0.2]")
         if not 100 <= gain <= 2000:
             raise ScriptError(f"servoj: gain {gain} is outside [100, 2000]")
-        if t <= 0:
-            raise ScriptError(f"servoj: t = {t} s, more than 0 is needed")
+        if not 0 < t < math.inf:
+            raise ScriptError(f"servoj: t = {to_text(t)} s, more than 0 is needed")
         c = self._c
         self._free()
         self._servo_debt_s += t
@@ -98,17 +98,19 @@ class MotionFunctions:
                 return
 
     def speedj(self, qd: Sequence[float], a: float = 1.4, t: float = 0) -> None:
-        c, goal = self._c, _six(qd)
+        goal, a, t = _six(qd), _positive("speedj", "a", a), _not_negative("speedj", "t", t)
+        servo = self._c.servo
         self._free()
-        c.servo.speed(goal, a)
+        servo.speed(goal, a)
         if t > 0:
             return self._for(t)
-        while max(abs(w * c.scale - v) for w, v in zip(goal, c.servo.qd, strict=True)) > 1e-9:
+        while not servo.speed_reached:
             self._wait()
         return self._wait()
 
     def speedl(self, xd: Sequence[float], a: float = 1.2, t: float = 0, aRot: Any = None) -> None:
-        path = self._tool_speed(_six(xd), a, aRot)
+        t = _not_negative("speedl", "t", t)
+        path = self._tool_speed("speedl", _six(xd), a, aRot)
         if t > 0:
             return self._for(t)
         self._wait()
@@ -117,10 +119,17 @@ class MotionFunctions:
         return None
 
     def _for(self, t: float) -> None:
-        for _ in range(max(1, round(t / CYCLE_S))):
+        """Program time: the speed slider stretches it (external_control.urscript's splines count on that)."""
+        while True:
+            t -= CYCLE_S * self._c.scale
             self._wait()
+            if t <= 1e-9:
+                return
 
-    def _tool_speed(self, goal: Sequence[float], a: float, a_turn: Any) -> ToolSpeedPath:
+    def _tool_speed(self, function: str, goal: Sequence[float], a: float, a_turn: Any) -> ToolSpeedPath:
+        a = _positive(function, "a", a)
+        if a_turn is not None and not isinstance(a_turn, str):  # the manual's default is the text 'a'
+            a_turn = _positive(function, "aRot", a_turn)
         self._free()
         c = self._c
         servo = c.servo
@@ -128,18 +137,19 @@ class MotionFunctions:
             now: Sequence[float] = servo.path.twist.tolist()
         else:
             now = c.tcp_speed(servo.bare_q, servo.qd)
-        turn = a_turn if isinstance(a_turn, int | float) and not isinstance(a_turn, bool) else a
+        turn = a_turn if isinstance(a_turn, float) else a
         path = ToolSpeedPath(c.kinematics, c.tcp, servo.bare_q, now, goal, a, turn)
         servo.follow(path)
         return path
 
     def stopj(self, a: float = 2.0) -> None:
-        self._c.servo.brake(a)
+        self._c.servo.brake(_positive("stopj", "a", a))
         self._until_rest()
 
     def stopl(self, a: float = 20.0, aRot: Any = None) -> None:
+        _positive("stopl", "a", a)
         if any(self._c.servo.qd):
-            self._tool_speed([0.0] * 6, a, aRot)
+            self._tool_speed("stopl", [0.0] * 6, a, aRot)
         self._until_rest()
 
     def _until_rest(self) -> None:
@@ -147,7 +157,7 @@ class MotionFunctions:
         while any(servo.qd):
             self._wait()
         if servo.path is None:
-            servo.set(servo.q)
+            servo.settle()
 
     # --- moves
     def _free(self) -> None:
@@ -221,6 +231,7 @@ class MotionFunctions:
 
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0, r: float = 0) -> None:
         c = self._c
+        a, v, t = _effort("movej", a, v, t)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             goal = self._joint_goal(q, start)
@@ -238,6 +249,7 @@ class MotionFunctions:
 
     def movel(self, pose: Any, a: float = 1.2, v: float = 0.25, t: float = 0, r: float = 0) -> None:
         goal = self._tcp_goal(pose)
+        a, v, t = _effort("movel", a, v, t)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             return self._tool_law(start, goal, line(self._tcp(start)[9:], goal[9:]), a, v, t)
@@ -261,7 +273,11 @@ class MotionFunctions:
         return ToolLaw(c.kinematics, c.tcp, start, goal, point, length, profile, turn)
 
     def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
+        self._movep("movep", pose, a, v, r)
+
+    def _movep(self, function: str, pose: Any, a: float, v: float, r: float) -> None:
         goal = self._tcp_goal(pose)
+        a, v, _ = _effort(function, a, v)
 
         def make(start: Sequence[float], before: MovePath | None) -> Law | None:
             if before is None or not isinstance(before.law, ToolLaw):
@@ -280,6 +296,7 @@ class MotionFunctions:
         if mode not in (0, 1):
             raise ScriptError(f"movec: mode {mode}, expected 0 (unconstrained) or 1 (fixed)")
         via, goal = self._tcp_goal(pose_via), self._tcp_goal(pose_to)
+        a, v, _ = _effort("movec", a, v)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             here = self._tcp(start)
@@ -298,7 +315,7 @@ class MotionFunctions:
     def servoc(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
         """As movep, and at least one cycle long: it is called over and over with poses that lie close together."""
         cycle = self._c.cycle
-        self.movep(pose, a, v, r)
+        self._movep("servoc", pose, a, v, r)
         if self._c.cycle == cycle:
             self._wait()
 
@@ -330,6 +347,34 @@ def _plain(q: Sequence[Any]) -> bool:
     a, b, c, d, e, f = q
     total = a + b + c + d + e + f
     return total.__class__ is float and total - total == 0.0
+
+
+def _number(function: str, name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ScriptError(f"{function}: {name} = {to_text(value)}, a number is needed")
+    return float(value)
+
+
+def _positive(function: str, name: str, value: Any) -> float:
+    number = _number(function, name, value)
+    if number <= 0:
+        raise ScriptError(f"{function}: {name} = {to_text(value)}, more than 0 is needed")
+    return number
+
+
+def _not_negative(function: str, name: str, value: Any) -> float:
+    number = _number(function, name, value)
+    if number < 0:
+        raise ScriptError(f"{function}: {name} = {to_text(value)}, a time cannot be negative")
+    return number
+
+
+def _effort(function: str, a: Any, v: Any, t: Any = 0) -> tuple[float, float, float]:
+    """Acceleration, speed and time of a move. A time beats the two others (script manual): drivers give 0 for them."""
+    t = _not_negative(function, "t", t)
+    check = _number if t > 0 else _positive
+    a, v = check(function, "a", a), check(function, "v", v)
+    return (a, v, t) if a > 0 and v > 0 else (1.0, 1.0, t)
 
 
 def _share(value: float, name: str) -> float:

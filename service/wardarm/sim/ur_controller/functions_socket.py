@@ -1,7 +1,7 @@
 """Script functions for TCP sockets: the controller is the client. Nothing blocks but the calling script thread.
 
-Assumption (docs/sim_ur.md): a socket read takes the calling thread at least until the next cycle, so one thread reads
-at most once in 2 ms. A read that times out leaves what has arrived in the buffer.
+Assumption (docs/sim_ur.md): a thread reads at most `Controller.reads_per_cycle` times in 2 ms; one more read waits for the
+next cycle. A read that times out leaves what has arrived in the buffer.
 """
 
 from __future__ import annotations
@@ -115,11 +115,14 @@ class SocketFunctions:
         """Wait for `take` to find something in the buffer; None after `timeout` s (0: for ever) or if the peer is gone."""
         program = self._program
         assert program is not None
-        if program.current.reads_at == program.cycles:
+        thread = program.current
+        if thread.reads_at == program.cycles and thread.reads >= self._c.reads_per_cycle:
             program.wait()
         left = round(timeout / CYCLE_S) if timeout > 0 else -1
+        thread.reads = thread.reads + 1 if thread.reads_at == program.cycles else 1
         while True:
-            program.current.reads_at = program.cycles
+            if thread.reads_at != program.cycles:
+                thread.reads_at, thread.reads = program.cycles, 1
             link = self._find(name)
             if link is None:
                 return None

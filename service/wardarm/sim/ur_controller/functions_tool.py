@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wardarm.sim.ur_controller.dynamics import Dynamics
 from wardarm.sim.ur_controller.kinematics import from_pose, inverse, product, to_pose
 from wardarm.sim.ur_controller.safety import ASKED_FOR
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers, to_text
+from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers, people_text, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -145,14 +145,14 @@ class ToolFunctions:
 
     # --- messages and stops
     def textmsg(self, s1: Any, s2: Any = "") -> None:
-        self._c.note("textmsg: " + to_text(s1) + to_text(s2))
+        self._c.note("textmsg: " + people_text(to_text(s1) + to_text(s2)))
 
     def popup(
         self, s: Any, title: str = "Popup", warning: bool = False, error: bool = False, blocking: bool = False
     ) -> None:
         """A blocking one holds the thread until the dashboard's `close popup`."""
         c = self._c
-        c.note(f"popup {title}: {to_text(s)}")
+        c.note("popup " + people_text(f"{to_text(title)}: {to_text(s)}"))
         if not blocking:
             return
         assert self._program is not None

@@ -166,6 +166,8 @@ class WhereFunctions:
         self._c.path_offset.enable(self._c.servo)
 
     def path_offset_disable(self, a: float = 20) -> None:
+        if not 0 < a < math.inf:
+            raise ScriptError(f"path_offset_disable: a = {a}, more than 0 is needed")
         self._c.path_offset.disable(self._c.servo)
 
     def path_offset_set(self, offset: Any, type: int) -> None:

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import inspect
-from collections import deque
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from wardarm.sim.ur_controller.modes import CYCLE_S, Runtime
-from wardarm.sim.urscript import Compiled, Program, ScriptError, ScriptSyntaxError, Signature, UnknownName
+from wardarm.sim.urscript import (
+    Compiled,
+    Program,
+    ScriptError,
+    ScriptSyntaxError,
+    Signature,
+    UnknownName,
+    people_text,
+    script_text,
+)
 from wardarm.sim.urscript.compiler import Compiler, compile_here
 
 SCALE_STEP = CYCLE_S / 0.1  # pausing and resuming take 100 ms; our figure, the manual gives none
 _CACHE = 16
+_SECONDARY = re.compile(r"\s*(?:#[^\n]*\n\s*)*sec\b")
+
+
+@dataclass
+class Launch:
+    """A program on its way. `outcome`: None until it runs (True) or never will (False). `number`: counts submissions."""
+
+    source: str = ""
+    future: Future[Compiled] | None = None
+    outcome: bool | None = None
+    number: int = 0
+    garbled: bool = False
+    """Whether it is no URScript at all."""
+
+    @property
+    def secondary(self) -> bool:
+        return _SECONDARY.match(self.source) is not None
 
 
 @dataclass(frozen=True)
@@ -35,8 +61,8 @@ def failure(error: ScriptError, source: str) -> Failure:
     if isinstance(error, UnknownName):
         return Failure(error.line, column, f"compile_error_name_not_found:{error.name}:")
     if isinstance(error, ScriptSyntaxError):
-        return Failure(error.line, column, f"syntax_error_on_line:{error.line}:{text}:")
-    return Failure(error.line, column, error.message)
+        return Failure(error.line, column, f"syntax_error_on_line:{error.line}:{people_text(text)}:")
+    return Failure(error.line, column, people_text(error.message))
 
 
 def signatures(functions: Mapping[str, Any]) -> dict[str, Signature | None]:
@@ -64,7 +90,8 @@ class ProgramSlot:
         self._functions, self._log = functions, log
         self._signatures = signatures(functions()[0])
         self._compiler = None if inline else Compiler(self._signatures)
-        self._jobs: deque[tuple[str, Future[Compiled]]] = deque()
+        self._launches: list[Launch] = []
+        self._submitted = 0
         self._known: dict[str, Compiled] = {}
         self._secondaries: list[Program] = []
         self.program: Program | None = None
@@ -84,18 +111,28 @@ class ProgramSlot:
         if self._compiler is not None:
             self._compiler.warm()
 
-    def submit(self, source: str) -> None:
+    @property
+    def inline(self) -> bool:
+        """Whether programs are compiled where they are submitted."""
+        return self._compiler is None
+
+    def submit(self, source: str, launch: Launch | None = None) -> Launch:
         """Compile in the background; `update` starts the program once that is done."""
-        known = self._known.get(source)
+        launch = launch or Launch()
+        self._submitted += 1
+        launch.source, launch.number = script_text(source), self._submitted
+        known = self._known.get(launch.source)
         if known is None and self._compiler is not None:
-            self._jobs.append((source, self._compiler.submit(source)))
-            return
-        done: Future[Compiled] = Future()
-        try:
-            done.set_result(compile_here(source, self._signatures) if known is None else known)
-        except ScriptError as e:
-            done.set_exception(e)
-        self._jobs.append((source, done))
+            launch.future = self._compiler.submit(launch.source)
+        else:
+            launch.future = Future()
+            try:
+                made = compile_here(launch.source, self._signatures) if known is None else known
+                launch.future.set_result(made)
+            except ScriptError as e:
+                launch.future.set_exception(e)
+        self._launches.append(launch)
+        return launch
 
     def close(self) -> None:
         self.stop()
@@ -103,40 +140,81 @@ class ProgramSlot:
             self._compiler.close()
 
     def update(self, may_start: Callable[[], str]) -> None:
-        """Once a cycle, before `run`: start what was compiled. `may_start` says why not, or nothing."""
-        while self._jobs and self._jobs[0][1].done():
-            source, job = self._jobs.popleft()
-            try:
-                compiled = job.result()
-            except ScriptError as e:
-                self.last_error, self.failure = f"compile error: {e}", failure(e, source)
-                self._log(self.last_error)
+        """Once a cycle, before `run`: start what was compiled. `may_start` says why not, or nothing.
+
+        Of several main programs only the newest that can be compiled starts; it does not wait for older ones.
+        """
+        newest: tuple[Launch, Compiled] | None = None
+        for launch in list(self._launches):
+            assert launch.future is not None
+            if not launch.future.done() or (launch.secondary and self._first_secondary() is not launch):
                 continue
-            if len(self._known) >= _CACHE:
-                self._known.clear()
-            self._known[source] = compiled
+            self._launches.remove(launch)
+            compiled = self._compiled(launch)
+            if compiled is None:
+                continue
             refused = may_start()
             if refused:
                 self._log(f"program {compiled.name} refused: {refused}")
-                continue
-            self._start(compiled, source)
+                launch.outcome = False
+            elif compiled.secondary:
+                launch.outcome = self._start(compiled, launch.source)
+            else:
+                if newest is not None:
+                    self._replaced(newest[0], newest[1].name)
+                self._drop_older(launch)
+                newest = launch, compiled
+        if newest is not None:
+            newest[0].outcome = self._start(newest[1], newest[0].source)
 
-    def _start(self, compiled: Compiled, source: str) -> None:
+    def _first_secondary(self) -> Launch | None:
+        """Secondary programs keep their order."""
+        return next((launch for launch in self._launches if launch.secondary), None)
+
+    def _compiled(self, launch: Launch) -> Compiled | None:
+        assert launch.future is not None
+        try:
+            compiled = launch.future.result()
+        except ScriptError as e:
+            self.last_error, self.failure = people_text(f"compile error: {e}"), failure(e, launch.source)
+            self._log(self.last_error)
+            launch.outcome, launch.garbled = False, isinstance(e, ScriptSyntaxError)
+            return None
+        if len(self._known) >= _CACHE:
+            self._known.clear()
+        self._known[launch.source] = compiled
+        return compiled
+
+    def _drop_older(self, launch: Launch) -> None:
+        """Main programs that were submitted before `launch` and are still being compiled."""
+        for other in list(self._launches):
+            if other.number < launch.number and not other.secondary:
+                self._launches.remove(other)
+                if self._compiler is not None and other.future is not None:
+                    self._compiler.drop(other.future)
+                self._replaced(other, f"of {len(other.source)} characters")
+
+    def _replaced(self, launch: Launch, name: str) -> None:
+        launch.outcome = False
+        self._log(f"program {name} never began: a newer one takes its place")
+
+    def _start(self, compiled: Compiled, source: str) -> bool:
         table, attach = self._functions()
         try:
             program = Program(compiled, table)
         except Exception as e:
             self.last_error = f"program {compiled.name} cannot start: {e}"
             self._log(self.last_error)
-            return
+            return False
         attach(program)
         if compiled.secondary:
             self._secondaries.append(program)
-            return
+            return True
         self.stop()
         self.program, self.runtime, self.scale, self._source = program, Runtime.PLAYING, 1.0, source
         self.started += 1
         self._log(f"program {compiled.name} started")
+        return True
 
     def stop(self) -> bool:
         """Ends the program at once. Says whether there was one."""
@@ -170,7 +248,7 @@ class ProgramSlot:
             if not program.cycle():
                 self._secondaries.remove(program)
                 if program.error is not None:
-                    self._log(f"secondary program {program.name}: {program.error}")
+                    self._log(people_text(f"secondary program {program.name}: {program.error}"))
         runtime = self.runtime
         if self.program is None or runtime is Runtime.PAUSED:
             return False
@@ -191,7 +269,7 @@ class ProgramSlot:
             return True
         self.program, self.runtime = None, Runtime.STOPPED
         if program.error is not None:
-            self.last_error = f"program {program.name} stopped: {program.error}"
+            self.last_error = people_text(f"program {program.name} stopped: {program.error}")
             self.failure = failure(program.error, self._source)
             self._log(self.last_error)
         else:

@@ -85,8 +85,12 @@ class Rtde(Service):
             case "I":
                 self._answer(link, "I", self._setup_inputs(link, client, payload))
             case "S":
-                client.started = True
-                self._answer(link, "S", b"\x01")
+                client.started = bool(
+                    client.outputs
+                )  # without an output a controller refuses (RTDE_Python_Client_Library #13)
+                self._answer(link, "S", bytes([client.started]))
+                if not client.started:
+                    self._tell(link, client, "nothing to start: no output recipe is set up")
             case "P":
                 client.started = False
                 self._answer(link, "P", b"\x01")

@@ -15,14 +15,19 @@ from wardarm.sim.ur_controller.connection import Connection, Service
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
+    from wardarm.sim.ur_controller.program_slot import Launch
 
 PRIMARY, SECONDARY, REAL_TIME = 30001, 30002, 30003
 PORTS = (PRIMARY, SECONDARY, REAL_TIME)
 READ_ONLY_PORTS = (30011, 30012, 30013)
 STATE_CYCLES = 50  # 10 Hz ("Primary client interface")
-# a program's end is `end` in the first column; other lines of programs begin with white space or another word
 _BEGIN = re.compile(rb"[ \t\r\n]*(?:#[^\n]*\n[ \t\r\n]*)*(def|sec)\b")
-_END = re.compile(rb"^end[ \t\r]*(?:\n|\Z)", re.MULTILINE)
+# In the first column: what opens a block and what ends one. Indented lines never end a program, whatever is wrong in them.
+_BLOCKS = re.compile(
+    rb"^(?:(?P<opens>def|sec|thread|if|while)\b[^\n]*\n|end[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))", re.MULTILINE
+)
+_CLOSED_IN_LINE = re.compile(rb":[^\n#]*\bend[ \t\r]*(?:#[^\n]*)?\n\Z")
+_NEXT_PROGRAM = re.compile(rb"^[ \t]*(?:def|sec)\b", re.MULTILINE)
 _SECONDARY = re.compile(r"secondary program (\S+): (.*)", re.DOTALL)
 _STOPPED = re.compile(r"program (\S+) stopped: (.*)", re.DOTALL)
 _PROGRAM = re.compile(r"program (\S+) (started|ended|stopped)")
@@ -56,9 +61,10 @@ def obey(c: Controller, command: str) -> None:
 
 
 class ScriptPort(Service):
-    """A program begins with `def` or `sec` and ends with `end` in the first column; anything else is one line.
+    """A program begins with `def` or `sec` and ends with its `end` in the first column; anything else is one line.
 
-    A line can also be one of `COMMANDS`.
+    A line can also be one of `COMMANDS`. What follows a program in the same breath and is no program of its own waits until
+    that one is compiled: if it was no URScript, the rest belongs to it and is dropped with it.
     """
 
     def __init__(self, controller: Controller, port: int) -> None:
@@ -70,7 +76,9 @@ class ScriptPort(Service):
         self._safety = controller.safety.mode
         self._known: list[str] = []
         self._greeted: set[Connection] = set()
-        self._searched: dict[Connection, int] = {}
+        self._searched: dict[Connection, tuple[int, int]] = {}
+        """How far an unfinished program was searched, and how many blocks are open there."""
+        self._launched: dict[Connection, Launch] = {}
         if self.kind == PRIMARY:
             controller.listeners.append(self._heard)
 
@@ -79,28 +87,68 @@ class ScriptPort(Service):
         if not self.takes:
             link.buffer.clear()
             return
-        while (source := self._next(link)) is not None:
-            text = source.decode("latin-1")
+        while not self._held(link) and (source := self._next(link)) is not None:
+            text = source.decode("utf-8", "surrogateescape")
             if not text.strip():
                 continue
             command = " ".join(text.split())
-            if command not in COMMANDS:
-                self.controller.submit(text)
+            if command == "end":
+                self.controller.note(f"port {self.port}: 'end' without a program was dropped")
+            elif command not in COMMANDS:
+                launch = self.controller.submit(text)
+                if _BEGIN.match(source):
+                    self._launched[link] = launch
             elif self.controller.remote:
                 obey(self.controller, command)
             else:
                 self.controller.note(f"{command} refused: the robot is in local control")
 
+    def _go_on(self, link: Connection) -> None:
+        """The program before what waits is compiled."""
+        if link.buffer.strip():
+            self.received(link)
+        if link.dead and link not in self._launched:
+            self.closed(link)
+        elif not link.buffer.strip():
+            self._launched.pop(link, None)
+
+    def _held(self, link: Connection) -> bool:
+        """Whether what comes now must wait for the program before it."""
+        launch = self._launched.get(link)
+        if launch is None or not link.buffer.strip():
+            return False
+        if launch.outcome is None:
+            return _BEGIN.match(link.buffer) is None
+        del self._launched[link]
+        if launch.garbled and _BEGIN.match(link.buffer) is None:
+            begins = _NEXT_PROGRAM.search(link.buffer)
+            rest = link.buffer[: begins.start()] if begins else link.buffer
+            self.controller.note(
+                f"port {self.port}: {len(rest)} bytes after a program with an error in it were dropped"
+            )
+            del link.buffer[: len(rest)]
+        return False
+
     def _next(self, link: Connection) -> bytearray | None:
         """The next complete program or line, taken out of the buffer."""
         buffer = link.buffer
         searched = self._searched.get(link)  # a long program comes in many pieces: only what is new is looked at
-        if searched is not None or _BEGIN.match(buffer):
-            found = _END.search(buffer, searched or 0)
-            if found is None:
-                self._searched[link] = max(0, buffer.rfind(b"\n") + 1)
+        begin = _BEGIN.match(buffer) if searched is None else None
+        if searched is not None or begin is not None:
+            first = 0 if begin is None else buffer.find(b"\n", begin.end()) + 1
+            if begin is not None and not first:
                 return None
-            end = found.end()
+            at, open_blocks = searched or (first, int(not _CLOSED_IN_LINE.search(buffer[:first])))
+            while open_blocks and (found := _BLOCKS.search(buffer, at)) is not None:
+                at = found.end()
+                if not found["opens"]:
+                    open_blocks -= 1
+                elif not _CLOSED_IN_LINE.search(found[0]):
+                    open_blocks += 1
+            if open_blocks:
+                self._searched[link] = max(at, buffer.rfind(b"\n") + 1), open_blocks
+                return None
+            end = at
         else:
             end = buffer.find(b"\n") + 1
             if not end:
@@ -111,15 +159,23 @@ class ScriptPort(Service):
         return source
 
     def closed(self, link: Connection) -> None:
-        """A client that closes right after the last byte of a program without a newline."""
+        """A client has gone; a program whose end is missing is one that cannot be compiled."""
         self._greeted.discard(link)
         self._searched.pop(link, None)
-        if self.takes and link.buffer.strip():
+        if link in self._launched and self._launched[link].outcome is None:
+            return  # what waits still counts
+        self._launched.pop(link, None)
+        if self.takes and _BEGIN.match(link.buffer):
+            self.controller.submit(link.buffer.decode("utf-8", "surrogateescape"))  # says what is missing
+        elif self.takes and link.buffer.strip():
             self.controller.note(f"port {self.port}: {len(link.buffer)} bytes without an end were dropped")
 
     # --- state out
     def publish(self) -> None:
         c = self.controller
+        for link, launch in list(self._launched.items()):
+            if launch.outcome is not None:
+                self._go_on(link)
         news, self._news = self._news, []
         if not self.links:
             return

@@ -24,6 +24,7 @@ from wardarm.sim.ur_controller.control_port import PORT as CONTROL_PORT
 from wardarm.sim.ur_controller.control_port import Command, ControlPort
 from wardarm.sim.ur_controller.controller import Controller
 from wardarm.sim.ur_controller.dashboard import Dashboard
+from wardarm.sim.ur_controller.faults import SERVICES
 from wardarm.sim.ur_controller.interpreter import InterpreterPort
 from wardarm.sim.ur_controller.modes import CYCLE_S
 from wardarm.sim.ur_controller.rtde import PORT as RTDE_PORT
@@ -45,7 +46,11 @@ class _PwmSocket:
         self.socket.setblocking(False)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        self.socket.bind(path)
+        try:
+            self.socket.bind(path)
+        except OSError as e:
+            self.socket.close()
+            raise OSError(e.errno, f"the PWM socket {path}: {e.strerror}") from e
         selector.register(self.socket, selectors.EVENT_READ, self)
 
     def ready(self, events: int) -> None:
@@ -99,6 +104,7 @@ class Server:
             "other": list(services),
         }
         self.services = [s for group in self.named.values() for s in group]
+        assert tuple(self.named) == SERVICES
         self._acceptors: list[Acceptor] = []
         self._pwm: _PwmSocket | None = None
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.modes import RobotMode, Runtime, SafetyMode
 from wardarm.sim.ur_controller.rtde_fields import expression_packer
-from wardarm.sim.urscript import Pose
+from wardarm.sim.urscript import Pose, wire
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
@@ -147,23 +147,23 @@ def version_message(c: Controller) -> bytes:
 
 
 def text_message(c: Controller, text: str) -> bytes:
-    return robot_message(c, TEXT, text.encode("utf-8", "replace"))
+    return robot_message(c, TEXT, wire(text))
 
 
 def key_message(c: Controller, title: str, text: str) -> bytes:
-    name = title.encode()[:255]
-    return robot_message(c, KEY, struct.pack(">iiB", 0, 0, len(name)) + name + text.encode("utf-8", "replace"))
+    name = wire(title)[:255]
+    return robot_message(c, KEY, struct.pack(">iiB", 0, 0, len(name)) + name + wire(text))
 
 
 def popup_message(c: Controller, title: str, text: str) -> bytes:
-    name = title.encode("utf-8", "replace")[:255]
+    name = wire(title)[:255]
     head = struct.pack(">IB???B", 0, 0, False, False, c.popup_open, len(name))
-    return robot_message(c, POPUP, head + name + text.encode("utf-8", "replace"))
+    return robot_message(c, POPUP, head + name + wire(text))
 
 
 def runtime_exception(c: Controller, line: int, column: int, text: str) -> bytes:
     """Line and column count from 1."""
-    return robot_message(c, RUNTIME_EXCEPTION, struct.pack(">ii", line, column) + text.encode("utf-8", "replace"))
+    return robot_message(c, RUNTIME_EXCEPTION, struct.pack(">ii", line, column) + wire(text))
 
 
 def safety_mode_message(c: Controller) -> bytes:
@@ -173,7 +173,7 @@ def safety_mode_message(c: Controller) -> bytes:
 def error_message(c: Controller, code: int, argument: int, level: int, text: str) -> bytes:
     """Robot communication message C`code`A`argument` of a `level` (`WARNING` to `FAULT`); no data."""
     head = struct.pack(">iiiII", code, argument, level, 0, 0)
-    return robot_message(c, ROBOT_COMM, head + text.encode(), SOURCE_CONTROLLER)
+    return robot_message(c, ROBOT_COMM, head + wire(text), SOURCE_CONTROLLER)
 
 
 # --- program state: the running program's global variables
@@ -186,7 +186,7 @@ def _value(value: Any) -> bytes:
         case float():
             return struct.pack(">Bf", 15, value)
         case str():
-            text = value.encode("utf-8", "replace")[:65535]
+            text = value.encode("latin-1", "replace")[:65535]  # a string of a script is bytes
             return struct.pack(">BH", 4, len(text)) + text
         case Pose():
             return struct.pack(">B6f", 10, *[float(v) for v in value])
@@ -203,7 +203,7 @@ def program_state(c: Controller, known: list[str]) -> tuple[bytes, list[str]]:
     made = b""
     stamp = c.cycle * 2000
     if names != known:
-        made += _package(PROGRAM_STATE, struct.pack(">QBH", stamp, 0, 0) + "\n".join(names).encode())
+        made += _package(PROGRAM_STATE, struct.pack(">QBH", stamp, 0, 0) + wire("\n".join(names)))
     if names:
         body = b"".join(_value(v) for v in values.values())
         made += _package(PROGRAM_STATE, struct.pack(">QBH", stamp, 1, 0) + body)

@@ -9,12 +9,25 @@ Flows in: text of a program, the controller's functions. Flows out: calls to tho
 what of the language is there and what was assumed about it.
 """
 
+from wardarm.sim.urscript.compiled import Compiled, Kept, Signature, Variable
 from wardarm.sim.urscript.errors import ScriptError, ScriptSyntaxError, UnknownName
-from wardarm.sim.urscript.generate import Compiled, Signature, compile_script
+from wardarm.sim.urscript.generate import compile_script, compile_statement
 from wardarm.sim.urscript.program import Program, Thread
-from wardarm.sim.urscript.values import Pose, Struct, Text, UrList, copy, limited, numbers, to_text
+from wardarm.sim.urscript.values import (
+    Pose,
+    Struct,
+    Text,
+    UrList,
+    copy,
+    limited,
+    numbers,
+    people_text,
+    script_text,
+    to_text,
+    wire,
+)
 
 __all__ = [
-    "Compiled", "Pose", "Program", "ScriptError", "ScriptSyntaxError", "Signature", "Struct", "Text", "Thread",
-    "UnknownName", "UrList", "compile_script", "copy", "limited", "numbers", "to_text",
+    "Compiled", "Kept", "Pose", "Program", "ScriptError", "ScriptSyntaxError", "Signature", "Struct", "Text", "Thread",
+    "UnknownName", "UrList", "Variable", "compile_script", "compile_statement", "copy", "limited", "numbers", "people_text", "script_text", "to_text", "wire",
 ]  # fmt: skip

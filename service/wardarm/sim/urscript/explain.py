@@ -34,7 +34,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "functions call each other too deeply"
     if isinstance(error, NameError):
-        name = re.search(r"'?u_(\w+)'?", text)
+        name = re.search(r"'(?:u|h\d+)_(\w+)'", text)
         return f"variable {name.group(1) if name else '?'!r} used before it has a value"
     if isinstance(error, AttributeError):
         kind, member = (*_QUOTED.findall(text), "?")[:1], re.search(r"'m_(\w+)'", text)

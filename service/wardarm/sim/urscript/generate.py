@@ -12,11 +12,24 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
+from wardarm.sim.urscript.analyse import (
+    COMPARES,
+    LOGIC,
+    becomes,
+    calls,
+    fit,
+    kept_of,
+    kind,
+    may_be_list,
+    name_of,
+    never_integer,
+    statements,
+)
+from wardarm.sim.urscript.compiled import HOST, Builtins, Compiled, Kept, Signature, Variable
 from wardarm.sim.urscript.errors import ScriptError, UnknownName
 from wardarm.sim.urscript.parser import parse
 from wardarm.sim.urscript.tree import (
@@ -45,37 +58,23 @@ from wardarm.sim.urscript.tree import (
 )
 
 _STRAIGHT = 25  # statements in a row that count like as many loop rounds: they too use up a thread's slice
-_COMPARES = frozenset({"==", "!=", "<", ">", "<=", ">="})
-_LOGIC = frozenset({"and", "or", "xor"})
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a function of the controller takes. `parameters`: their names; the first `required` have no default."""
-
-    parameters: tuple[str, ...]
-    required: int
-
-
-Builtins = Mapping[str, Any] | Collection[str]
-"""Names of the controller's functions and constants. Calls of those whose value is a Signature are checked."""
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A program ready to run. `lines[n - 1]` is the script line of Python line n of `code`."""
-
-    name: str
-    secondary: bool
-    code: CodeType
-    lines: Sequence[int]
-    globals: frozenset[str]
 
 
 def compile_script(source: str, builtins: Builtins) -> Compiled:
     """Compile a program. Raises ScriptError with the line of what cannot be understood."""
-    script = parse(source)
-    emitter = _Emitter(script, builtins if isinstance(builtins, Mapping) else dict.fromkeys(builtins))
+    return _compile(parse(source), source, builtins)
+
+
+def compile_statement(source: str, builtins: Builtins, name: str) -> Compiled:
+    """Statements of interpreter mode, definitions among them. `name` tells them apart. Raises ScriptError."""
+    script = parse(source, bare=True)
+    script.name = name
+    return _compile(script, source, builtins)
+
+
+def _compile(script: Script, source: str, builtins: Builtins) -> Compiled:
+    known = builtins if isinstance(builtins, Mapping) else dict.fromkeys(builtins)
+    emitter = _Emitter(script, known, HOST in source)
     try:
         text = emitter.program()
     except RecursionError:
@@ -85,7 +84,9 @@ def compile_script(source: str, builtins: Builtins) -> Compiled:
     except (SyntaxError, RecursionError, MemoryError) as e:
         line = getattr(e, "lineno", 0) or 0
         raise ScriptError(f"cannot be compiled: {e}", emitter.lines[line - 1] if line else 0) from e
-    return Compiled(script.name, script.secondary, code, array("i", emitter.lines), frozenset(emitter.global_names))
+    functions = {name: kept_of(define) for name, define in emitter.functions.items()}
+    names = frozenset(emitter.global_names - set(emitter.outside))
+    return Compiled(script.name, script.secondary, code, array("i", emitter.lines), names, functions)
 
 
 @dataclass
@@ -95,78 +96,38 @@ class _Scope:
     main: bool
     parameters: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
-
-
-def _statements(body: list[Stmt]) -> list[Stmt]:
-    """All statements of a body, blocks included, functions not entered."""
-    found: list[Stmt] = []
-    for statement in body:
-        found.append(statement)
-        if isinstance(statement, If):
-            for _, block in statement.branches:
-                found += _statements(block)
-            found += _statements(statement.otherwise)
-        elif isinstance(statement, While):
-            found += _statements(statement.body)
-    return found
-
-
-def _name_of(assign: Assign) -> str:
-    assert isinstance(assign.target, Name)
-    return assign.target.id
-
-
-def _may_be_list(e: Expr) -> bool:
-    return not isinstance(e, Literal | Unary)
-
-
-def _never_integer(e: Expr) -> bool:
-    match e:
-        case Literal(value=float()):
-            return True
-        case Unary(op="+" | "-", value=value):
-            return _never_integer(value)
-        case Binary(op="/"):
-            return True
-        case Binary(op="+" | "-" | "*" | "%", left=left, right=right):
-            return _never_integer(left) or _never_integer(right)
-    return False
-
-
-def _fit(function: str, signature: Signature, given: int, named: Collection[str], line: int) -> None:
-    """Raises ScriptError if a call does not fit."""
-    names, required = signature.parameters, signature.required
-    if given > len(names):
-        raise ScriptError(f"{function} takes {len(names)} arguments, {given + len(named)} given", line)
-    for name in named:
-        if name not in names:
-            raise ScriptError(f"{function} has no parameter {name!r}; it has {', '.join(names)}", line)
-        if name in names[:given]:
-            raise ScriptError(f"{function}: {name} is given twice", line)
-    missing = [name for name in names[given:required] if name not in named]
-    if missing:
-        raise ScriptError(f"{function} takes {len(names)} arguments: {', '.join(missing)} missing", line)
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Of locals, by their first assignment in the text."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """Locals that are globals in Python, so that interpreter mode finds them: name to that."""
 
 
 class _Emitter:
-    def __init__(self, script: Script, builtins: Mapping[str, Any]) -> None:
-        self.script, self.builtins = script, builtins
+    def __init__(self, script: Script, builtins: Mapping[str, Any], may_host: bool = False) -> None:
+        self.script, self.builtins, self.may_host = script, builtins, may_host
+        self.outside = {name: v.python for name, v in builtins.items() if isinstance(v, Variable)}
+        self.hosts = 0
+        self.kinds: dict[str, str] = {}
+        """Of globals, by their first assignment in the text."""
         self.out: list[str] = []
         self.lines: list[int] = []
         self.functions: dict[str, Define] = {}
         self.declared: set[str] = set()
         self._collect(script.body)
-        main = [s for s in _statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)]
-        self.declared |= {_name_of(s) for s in main}
+        main = [s for s in statements(script.body) if isinstance(s, Assign) and isinstance(s.target, Name)]
+        self.declared |= {name_of(s) for s in main} | set(self.outside)
+        for assign in main:
+            self.kinds.setdefault(name_of(assign), kind(assign.value, self.kinds))
         self.global_names = self.declared
         self.texts: dict[str, str] = {}
         self.scope = _Scope(True)
         self.loops = 0
 
     def _collect(self, body: list[Stmt]) -> None:
-        for statement in _statements(body):
+        for statement in statements(body):
             if isinstance(statement, Define):
-                if statement.name in self.functions:
+                kept = self.builtins.get(statement.name)
+                if statement.name in self.functions or (isinstance(kept, Kept) and kept.own):
                     raise ScriptError(f"{statement.name} is defined twice", statement.line)
                 self.functions[statement.name] = statement
                 self._collect(statement.body)
@@ -185,7 +146,7 @@ class _Emitter:
         self.scope = _Scope(True)
         self.emit(0, "def _main():", 1)
         if self.global_names:
-            self.emit(1, "global " + ", ".join(sorted(f"u_{n}" for n in self.global_names)), 1)
+            self.emit(1, "global " + ", ".join(sorted(map(self.python, self.global_names))), 1)
         self.block(self.script.body, 1, 1)
         for text, name in self.texts.items():
             self.emit(0, f"{name} = _Text({text!r})", 1)
@@ -194,14 +155,14 @@ class _Emitter:
     def function(self, define: Define) -> None:
         scope = _Scope(False, {name for name, _ in define.parameters})
         shared: set[str] = set()
-        for statement in _statements(define.body):
+        for statement in statements(define.body):
             if isinstance(statement, Assign) and isinstance(statement.target, Name):
                 name = statement.target.id
                 if statement.scope != "local" and name in self.declared and name not in scope.parameters:
                     shared.add(name)
                 else:
                     scope.locals.add(name)
-        for statement in _statements(define.body):
+        for statement in statements(define.body):
             if isinstance(statement, Assign) and statement.scope == "local" and isinstance(statement.target, Name):
                 shared.discard(statement.target.id)
         parameters, late = [], []
@@ -216,10 +177,19 @@ class _Emitter:
                 late.append((name, self.by_value(default)))
         self.scope = scope
         self.emit(0, f"def u_{define.name}({', '.join(parameters)}):", define.line)
-        if shared:
-            self.emit(1, "global " + ", ".join(sorted(f"u_{n}" for n in shared)), define.line)
+        if self.may_host and calls(define.body, HOST):
+            self.hosts += 1
+            own = (scope.parameters | scope.locals) - shared
+            scope.shown = {name: f"h{self.hosts}_{name}" for name in sorted(own)}
+        if shared or scope.shown:
+            names = sorted(map(self.python, shared)) + list(scope.shown.values())
+            self.emit(1, "global " + ", ".join(names), define.line)
         for name, text in late:
             self.emit(1, f"if u_{name} is _unset: u_{name} = {text}", define.line)
+        if scope.shown:
+            self.emit(1, f"_forget({tuple(scope.shown.values())!r})", define.line)
+            for name in sorted(scope.parameters):
+                self.emit(1, f"{scope.shown[name]} = u_{name}", define.line)
         self.block(define.body, 1, define.line)
 
     def block(self, body: list[Stmt], depth: int, line: int) -> None:
@@ -234,6 +204,9 @@ class _Emitter:
     def statement(self, s: Stmt, depth: int) -> None:
         line = s.line
         match s:
+            case Assign(target=Name() as target, value=value) if not self.stays(target.id, value):
+                was, now = self.kind_of_name(target.id), kind(value, self.all_kinds())
+                self.emit(depth, f"_retype({target.id!r}, {was!r}, {now!r})", line)
             case Assign(target=target, value=value):
                 self.emit(depth, f"{self.place(target)} = {self.by_value(value)}", line)
             case Do(value=value):
@@ -270,12 +243,40 @@ class _Emitter:
             case _:
                 raise ScriptError(f"{type(s).__name__} is not understood", line)
 
+    # --- kinds: "The fundamental type of a variable is deduced from the first assignment" (script manual)
+    def kinds_for(self, name: str) -> dict[str, str]:
+        return self.scope.kinds if name in self.scope.locals else self.kinds
+
+    def kind_of_name(self, name: str) -> str:
+        return self.kinds_for(name).get(name, "")
+
+    def all_kinds(self) -> dict[str, str]:
+        scope = self.scope
+        own = scope.parameters | scope.locals
+        return {n: k for n, k in self.kinds.items() if n not in own} | scope.kinds
+
+    def stays(self, name: str, value: Expr) -> bool:
+        """False if this assignment certainly gives the variable another fundamental type than the first one."""
+        if name in self.scope.parameters:
+            return True
+        now = kind(value, self.all_kinds())
+        return becomes(self.kinds_for(name).setdefault(name, now), now)
+
     # --- expressions
+    def python(self, name: str) -> str:
+        """What a name is called in Python."""
+        scope = self.scope
+        if name in scope.shown:
+            return scope.shown[name]
+        if name in scope.parameters or name in scope.locals:
+            return f"u_{name}"
+        return self.outside.get(name, f"u_{name}")
+
     def name(self, name: str, line: int) -> str:
         scope = self.scope
         known = name in scope.parameters or name in scope.locals or name in self.global_names
         if known or name in self.functions or name in self.builtins:
-            return f"u_{name}"
+            return self.python(name)
         raise UnknownName(f"name {name!r} is not defined", line, name)
 
     def place(self, target: Name | Index | Member) -> str:
@@ -283,7 +284,9 @@ class _Emitter:
             return self.expr(target)
         if target.id in self.functions:
             raise ScriptError(f"{target.id} is a function and cannot be assigned", target.line)
-        return f"u_{target.id}"
+        if isinstance(self.builtins.get(target.id), Kept):
+            raise ScriptError(f"{target.id} is a function and cannot be assigned", target.line)
+        return self.python(target.id)
 
     def by_value(self, e: Expr) -> str:
         """An expression whose list, if it is one, must be a copy."""
@@ -305,7 +308,7 @@ class _Emitter:
             case Unary(op="not"):
                 return True
             case Binary(op=op):
-                return op in _COMPARES or op in _LOGIC
+                return op in COMPARES or op in LOGIC
         return False
 
     def condition(self, e: Expr) -> str:
@@ -314,22 +317,21 @@ class _Emitter:
 
     def arguments(self, function: str, args: list[Expr], named: dict[str, Expr], line: int) -> str:
         define = self.functions.get(function)
-        if define is None:
+        kept = self.builtins.get(function) if define is None else kept_of(define)
+        if not isinstance(kept, Kept):
             if function in self.global_names or function not in self.builtins:
                 raise UnknownName(f"unknown function {function!r}", line, function)
             self.check(function, len(args), named, line)
             texts = [self.expr(a) for a in args] + [f"{n}={self.expr(v)}" for n, v in named.items()]
             return ", ".join(texts)
-        names = tuple(n for n, _ in define.parameters)
-        required = sum(d is None for _, d in define.parameters)
-        _fit(function, Signature(names, required), len(args), named, line)
+        fit(function, kept.signature, len(args), named, line)
         texts = [self.by_value(a) for a in args] + [f"u_{n}={self.by_value(v)}" for n, v in named.items()]
         return ", ".join(texts)
 
     def check(self, function: str, given: int, named: Collection[str], line: int) -> None:
         signature = self.builtins[function]
         if isinstance(signature, Signature):
-            _fit(function, signature, given, named, line)
+            fit(function, signature, given, named, line)
 
     def number(self, e: Expr, op: str) -> str:
         """An operand of an arithmetic operator."""
@@ -340,7 +342,7 @@ class _Emitter:
     @staticmethod
     def within(text: str, *operands: Expr) -> str:
         """An operation whose result may be an integer: checked for its 32 bits."""
-        if any(map(_never_integer, operands)):
+        if any(map(never_integer, operands)):
             return f"({text})"
         return f"(_r if (_r := {text}).__class__ is float else _int32(_r))"
 
@@ -356,7 +358,10 @@ class _Emitter:
             case Items(items=items, pose=pose):
                 if pose and len(items) != 6:
                     raise ScriptError(f"a pose has 6 numbers, this one {len(items)}", e.line)
-                make = "_Pose" if pose else "_Items" if any(_may_be_list(i) for i in items) else "_List"
+                kinds = {k for k in (kind(i, {}) for i in items) if k}
+                if len(kinds) > 1:
+                    raise ScriptError(f"a list holds one type of value, not {' and '.join(sorted(kinds))}", e.line)
+                make = "_Pose" if pose else "_Items" if any(may_be_list(i) for i in items) else "_List"
                 return f"{make}([{', '.join(self.by_value(i) for i in items)}])"
             case Struct(members=members):
                 return f"_Struct({', '.join(f'm_{n}={self.by_value(v)}' for n, v in members.items())})"
@@ -364,10 +369,15 @@ class _Emitter:
                 return f"{self.expr(value)}.m_{name}"
             case Index(value=value, indices=indices):
                 return self.expr(value) + "".join(f"[{self.index(i)}]" for i in indices)
+            case Call(function=function, args=args, named=named) if function == HOST and function not in self.functions:
+                call = f"u_{function}({self.arguments(function, args, named, e.line)})"
+                return f"(_enclose({self.scope.shown!r}), {call})[1]"
             case Call(function=function, args=args, named=named):
                 return f"u_{function}({self.arguments(function, args, named, e.line)})"
             case Run(function=function, args=args):
-                if function not in self.functions or not self.functions[function].thread:
+                define = self.functions.get(function)
+                kept = self.builtins.get(function) if define is None else kept_of(define)
+                if not isinstance(kept, Kept) or not kept.thread:
                     raise ScriptError(f"{function!r} is not a thread of this program", e.line)
                 texts = self.arguments(function, args, {}, e.line)
                 return f"_run(u_{function}{', ' + texts if texts else ''})"
@@ -382,9 +392,9 @@ class _Emitter:
                 return f"({op}{self.number(value, op)})"
             case Binary(op="xor", left=left, right=right):
                 return f"({self.condition(left)} != {self.condition(right)})"
-            case Binary(op=op, left=left, right=right) if op in _LOGIC:
+            case Binary(op=op, left=left, right=right) if op in LOGIC:
                 return f"({self.condition(left)} {op} {self.condition(right)})"
-            case Binary(op=op, left=left, right=right) if op in _COMPARES:
+            case Binary(op=op, left=left, right=right) if op in COMPARES:
                 return f"({self.expr(left)} {op} {self.expr(right)})"
             case Binary(op="/" | "%" as op, left=left, right=right):
                 return f"({self.number(left, op)} {op} {self.number(right, op)})"

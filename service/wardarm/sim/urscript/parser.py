@@ -42,12 +42,15 @@ _LEVELS: tuple[frozenset[str], ...] = (
 )
 
 
-def parse(source: str) -> Script:
-    """A whole program, or bare statements (then its name is `main`). Raises ScriptSyntaxError."""
+def parse(source: str, bare: bool = False) -> Script:
+    """A whole program, or bare statements (then its name is `main`). Raises ScriptSyntaxError.
+
+    `bare`: statements, even if there is only one definition.
+    """
     try:
         parser = _Parser(tokens(source))
         try:
-            return parser.script()
+            return parser.script(bare)
         except RecursionError:
             raise ScriptError("nested too deeply", parser.here.line) from None
         except IndexError:
@@ -98,9 +101,9 @@ class _Parser:
             self.at += 1
 
     # --- statements
-    def script(self) -> Script:
+    def script(self, bare: bool) -> Script:
         self.newlines()
-        if self.has("def") or self.has("sec"):
+        if not bare and (self.has("def") or self.has("sec")):
             start = self.at
             secondary = self.take().text == "sec"
             script = Script(self.name(), secondary)
@@ -185,6 +188,8 @@ class _Parser:
             parameters.append((parameter, default))
             if not self.has(")"):
                 self.expect(",")
+        if thread and parameters:
+            raise ScriptError(f"thread {name} cannot take parameters", line)
         self.expect(")")
         outer, self.parameters = self.parameters, {p for p, _ in parameters}
         body = self.closed_block()

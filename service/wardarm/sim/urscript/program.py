@@ -10,13 +10,14 @@ Robots' external-control script waits for its socket in one while its other thre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from wardarm.sim.urscript.compiled import Compiled, Kept, Variable
 from wardarm.sim.urscript.errors import ScriptError
 from wardarm.sim.urscript.explain import explain
-from wardarm.sim.urscript.generate import Compiled
 from wardarm.sim.urscript.values import (
     Pose,
     Struct,
@@ -37,19 +38,27 @@ SPIN_LIMIT = 4_000  # loop rounds, or statements in a row, that fit into one cyc
 SPIN_CYCLES_MAX = 500
 
 
+_STATEMENT = "<urscript statement"  # begins the file name of what was interpreted
+
+
+def _retype(name: str, was: str, now: str) -> NoReturn:
+    raise ScriptError(f"variable {name!r} is a {was} and cannot become a {now}")
+
+
 class _Halt(Exception):
     pass
 
 
 class Thread:
-    """One thread of a program. `reads_at`: the cycle of its last socket read (one read a cycle)."""
+    """One thread of a program. `reads`: its socket reads in the cycle `reads_at`."""
 
     def __init__(self, name: str, run: Callable[[], Any], parent: Any) -> None:
         self.name = name
         self.greenlet = greenlet(run, parent)
-        self.reads_at = -1
+        self.reads_at, self.reads = -1, 0
         self.spun = 0
         self.critical = False
+        self.interpreted = False
 
     @property
     def dead(self) -> bool:
@@ -57,6 +66,16 @@ class Thread:
 
     def __repr__(self) -> str:
         return f"thread {self.name}"
+
+
+@dataclass(frozen=True)
+class _Session:
+    """Interpreter mode: what was there before it, the thread that interprets, its function's locals."""
+
+    names: set[str]
+    kept: set[str]
+    thread: Thread
+    enclosing: Mapping[str, str]
 
 
 class Program:
@@ -79,9 +98,15 @@ class Program:
             _copy=copy, _int32=int32, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
             _Struct=Struct, _Text=Text, _unset=object(), _spin=self._spin, _run=self._run, _kill=self._kill,
             _join=self._join, _halt=self._halt, _enter_critical=self._enter, _exit_critical=self._exit,
+            _enclose=self._enclose, _forget=self._forget, _retype=_retype,
         )  # fmt: skip
         exec(compiled.code, space)
         self.space = space
+        self._builtins = builtins
+        self.kept: dict[str, Kept] = {}
+        """Functions and threads that were interpreted."""
+        self._enclosing: dict[str, str] = {}
+        self._session: _Session | None = None
         self.threads = [Thread("main", space["_main"], None)]
         self.main = self.threads[0]
         self.current = self.main
@@ -136,18 +161,57 @@ class Program:
         self.current.spun = 0
         self._hub.switch()
 
-    def interpret(self, statements: Compiled) -> None:
-        """Run compiled statements (interpreter mode) in the calling thread, with this program's variables and functions.
+    # --- interpreter mode
+    def open_session(self) -> None:
+        """What is interpreted from now on can be cleared. The calling thread is the one that interprets."""
+        self._session = _Session(
+            set(self.space) | {f"u_{name}" for name in self.compiled.globals},
+            set(self.kept),
+            self.current,
+            self._enclosing,
+        )
 
-        They are compiled with `known()` as additional names.
-        """
+    def interpret(self, statements: Compiled) -> None:
+        """Run compiled statements in the calling thread. They were compiled with `known()` as additional names."""
         self._code[statements.code.co_filename] = statements.lines
         exec(statements.code, self.space)
+        self.kept |= {name: replace(kept, own=False) for name, kept in statements.functions.items()}
         self.space["_main"]()
 
-    def known(self) -> list[str]:
-        """Names that statements for `interpret` may use besides the controller's."""
-        return [name[2:] for name in self.space if name.startswith("u_")]
+    def clear_session(self) -> None:
+        """Forget the functions and variables interpreted since `open_session`, end the threads started since."""
+        session = self._session
+        if session is None:
+            return
+        for thread in self.threads:
+            if thread.interpreted and thread is not self.current:
+                self._end(thread)
+        for name in [n for n in self.space if n.startswith("u_") and n not in session.names]:
+            del self.space[name]
+        self.kept = {name: kept for name, kept in self.kept.items() if name in session.kept}
+        *cleared, _ = [name for name in self._code if name.startswith(_STATEMENT)] or [""]
+        for name in cleared:  # the last one is the statement that clears
+            self._code.pop(name)
+
+    def close_session(self) -> None:
+        self._session = None
+
+    def known(self) -> dict[str, Kept | Variable]:
+        """What statements for `interpret` may use besides the controller's."""
+        made: dict[str, Kept | Variable] = {}
+        for name in {n[2:] for n in self.space if n.startswith("u_")} | self.compiled.globals:
+            if name not in self._builtins:
+                made[name] = Variable(f"u_{name}")
+        if self._session is not None:
+            made |= {name: Variable(python) for name, python in self._session.enclosing.items()}
+        return {**made, **self.compiled.functions, **self.kept}
+
+    def _enclose(self, shown: dict[str, str]) -> None:
+        self._enclosing = shown
+
+    def _forget(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self.space.pop(name, None)
 
     def _spin(self, rounds: int = 1) -> None:
         self._spins += rounds
@@ -165,6 +229,8 @@ class Program:
 
     def _run(self, function: Callable[..., Any], *args: Any) -> Thread:
         thread = Thread(function.__name__[2:], lambda: function(*args), self._hub)
+        session = self._session
+        thread.interpreted = session is not None and (self.current.interpreted or self.current is session.thread)
         self.threads.append(thread)
         return thread
 

@@ -27,6 +27,9 @@ class Text(str):
     __slots__ = ()
     kind = "string"
 
+    def __repr__(self) -> str:
+        return f"'{str.__str__(self)}'"  # as it is: Python would escape bytes of UTF-8
+
     def _refuse(self, other: object) -> NoReturn:
         raise ScriptError("strings cannot be computed with: str_cat joins them")
 
@@ -44,7 +47,7 @@ def int32(value: Any) -> Any:
 
 
 class UrList(list[Any]):
-    """A list of fixed capacity; a list of lists is a matrix."""
+    """A list of fixed capacity, its elements all of one kind; a list of lists is a matrix."""
 
     __slots__ = ("capacity",)
     kind = "list"
@@ -52,6 +55,11 @@ class UrList(list[Any]):
     def __init__(self, items: Iterable[Any] = (), capacity: int = 0) -> None:
         super().__init__(items)
         self.capacity = max(capacity, len(self))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if value.__class__ is not list.__getitem__(self, index).__class__:
+            one_kind(self, [value])
+        list.__setitem__(self, index, value)
 
     @property
     def is_matrix(self) -> bool:
@@ -152,9 +160,29 @@ def _matrix_product(a: UrList, b: UrList) -> UrList:
     return UrList(int32(sum(row[k] * b[k] for k in range(columns))) for row in a)
 
 
+def kind_of(value: Any) -> str:
+    """A fundamental type of the language: integers and floats are numbers."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    return getattr(value, "kind", "number")
+
+
+def one_kind(old: list[Any], new: Iterable[Any]) -> None:
+    """Raises ScriptError unless new elements of a list are of the kind of its others."""
+    kinds = {kind_of(value) for value in new}
+    if old:
+        kinds.add(kind_of(old[0]))
+    if len(kinds) > 1:
+        raise ScriptError(f"a list holds one type of value, not {' and '.join(sorted(kinds))}")
+
+
 def make_items(items: list[Any]) -> UrList:
     """What `[...]` makes: a list, or a matrix if its elements are lists. Rows must be equally long."""
     made = UrList(items)
+    if len({item.__class__ for item in items}) > 1:
+        one_kind([], items)
     if items and type(items[0]) is UrList:
         width = len(items[0])
         if any(type(row) is not UrList or len(row) != width for row in items):
@@ -209,6 +237,24 @@ def to_text(value: Any) -> str:
     return str(value)
 
 
+def script_text(text: str) -> str:
+    """Text of people as scripts have it: a string is bytes there, a character each (UTF-8)."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def people_text(text: str) -> str:
+    """Text out of a script for people. Bytes that are no UTF-8 are kept as surrogates, so that `wire` gives them back."""
+    return text.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+
+
+def wire(text: str) -> bytes:
+    """Text for people as it goes out: UTF-8, and bytes of a script as they were."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
 def limited(text: str) -> Text:
     """A string that a function made. Raises ScriptError beyond 1023 characters."""
     if len(text) > TEXT_MAX:
@@ -229,14 +275,17 @@ def method(value: Any, name: str, args: tuple[Any, ...]) -> Any:
             return value.capacity - len(value)
         case "append", 1:
             _make_room(value, 1, name)
+            one_kind(value, args)
             value.append(copy(args[0]))
         case "extend", 1:
             _make_room(value, len(args[0]), name)
+            one_kind(value, args[0])
             value.extend(copy(args[0]))
         case "insert", 2:
             _make_room(value, 1, name)
             if not 0 <= args[0] <= len(value):
                 below(args[0])
+            one_kind(value, args[1:])
             value.insert(args[0], copy(args[1]))
         case "pop", 0:
             if not value:
