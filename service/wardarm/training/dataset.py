@@ -18,6 +18,8 @@ BRIGHTNESS, CONTRAST, TINT, NOISE = 0.10, 0.125, 0.06, 0.02
 """What a picture in [-1, 1] is changed by in training: offset and gain (half-widths), colour cast and grain (std)."""
 INVALID_SHARE = 0.35
 """Of what is presented in training: the sentence is replaced by one that names nothing in this picture."""
+LEAST_TOKENS = 64
+"""The same width for every data set of this grammar: what was compiled for one serves the next."""
 _MEMORY_SHARE = 0.7
 
 
@@ -52,14 +54,13 @@ class Dataset:
         }
         self.texts: dict[str, NDArray[np.str_]] = {k: np.concatenate([s.texts[k] for s in found]) for k in shards.TEXTS}
         numbers: dict[str, int] = {}
-        first = [[numbers.setdefault(str(t), len(numbers))] for t in self.texts["text"]]
-        also, not_here = (
-            [[numbers.setdefault(t, len(numbers)) for t in str(lines).split("\n")] for lines in self.texts[k]]
-            for k in ("also", "not_here")
-        )
         # which sentences each demonstration may be presented with: rows of the table of all sentences
-        self.said = torch.tensor([a + b for a, b in zip(first, also, strict=True)], device=device)
-        self.not_here = torch.tensor(not_here, device=device)
+        every = zip(*(self.texts[k].tolist() for k in shards.SENTENCE_TEXTS), strict=True)
+        self.sentences = torch.tensor(
+            [[numbers.setdefault(t, len(numbers)) for t in "\n".join(texts).split("\n")] for texts in every],
+            device=device,
+        )
+        self.said = torch.from_numpy(np.concatenate([s.said for s in found])).to(device)
         ids, mask = _table(list(numbers), tokenizer)
         self.ids, self.mask = torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
@@ -78,24 +79,26 @@ class Dataset:
         if self.device.type == "cuda":
             x = x.contiguous(memory_format=torch.channels_last)
         labels = {k: v[index] for k, v in self.numbers.items()}
-        text = self.said[index, 0]
+        which = torch.zeros_like(index)
         if vary is not None:
-            text = _one_of(self.said[index], vary)
             refuse = torch.rand(len(index), device=self.device, generator=vary) < INVALID_SHARE
-            text = torch.where(refuse, _one_of(self.not_here[index], vary), text)
+            which = torch.where(
+                refuse,
+                shards.SENTENCES_HERE + self._draw(index, shards.SENTENCES_NOT_HERE, vary),
+                self._draw(index, shards.SENTENCES_HERE, vary),
+            )
             for key in ("valid", "done"):
                 labels[key] = labels[key] * ~refuse
+        text = self.sentences[index, which]
+        labels["said"] = self.said[index, which].long()
         return {"image": x, "ids": self.ids[text], "mask": self.mask[text], **labels}
 
-
-def _one_of(choices: Tensor, generator: torch.Generator) -> Tensor:
-    """One of each row (B, n) -> (B,)."""
-    which = torch.randint(choices.shape[1], (len(choices), 1), device=choices.device, generator=generator)
-    return choices.gather(1, which)[:, 0]
+    def _draw(self, index: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(count, index.shape, device=self.device, generator=generator)
 
 
 def _table(sentences: list[str], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """ids and mask of many sentences, as Tokenizer.encode but only as wide as the longest needs, a multiple of 8."""
+    """ids and mask of many sentences, as Tokenizer.encode but narrower: LEAST_TOKENS, or as the longest needs in steps of it."""
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
     tokens = pieces.encode(sentences, num_threads=-1)
     lengths = np.array([len(t) for t in tokens])
@@ -103,7 +106,7 @@ def _table(sentences: list[str], tokenizer: Tokenizer) -> tuple[NDArray[np.int32
         raise shards.DatasetError(
             f"a sentence has {lengths.min()} or {lengths.max()} tokens, 1 to {contract.TOKENS} fit"
         )
-    longest = -(-int(lengths.max()) // 8) * 8
+    longest = min(contract.TOKENS, -(-int(lengths.max()) // LEAST_TOKENS) * LEAST_TOKENS)
     mask = np.arange(longest) < lengths[:, None]
     ids = np.zeros((len(tokens), longest), np.int32)
     ids[mask] = np.concatenate([np.asarray(t, np.int32) for t in tokens])

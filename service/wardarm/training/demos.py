@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from wardarm.kinematics import Unreachable
 from wardarm.policy import contract
-from wardarm.sim.scenes import HEIGHT_M, Scene
+from wardarm.sim.scenes import COLORS, HEIGHT_M, KINDS, Scene
 from wardarm.training import expert, shards, starts, tasks
 from wardarm.training.environment import IMAGE_HEIGHT, IMAGE_WIDTH, WIDE, Environment
 from wardarm.training.expert import HAND_OVER, STEP_S, Goal, State, Target
@@ -47,7 +47,7 @@ FAILED_BEYOND_M = 0.010
 """Aimed this far off, every fifth grasp fails in physics (82 % at 10 mm)."""
 CANONICAL_SHARE = 0.6
 """So many training sentences are as the instruction gate says them; the rest has the broad grammar."""
-ALSO, NOT_HERE = 3, 4
+ALSO, NOT_HERE = shards.SENTENCES_HERE - 1, shards.SENTENCES_NOT_HERE
 """Further sentences for each demonstration: for the same piece, and naming nothing here. The latter go with the very
 pictures and arm states of the former, so `valid` cannot be read off the arm."""
 INVALID_SHARE = 0.3
@@ -163,6 +163,7 @@ def labels(
         "placing": goal != HAND_OVER,
         "tilting": goal.pitch_rad != 0,
         "weight": FAILED_WEIGHT if moment.failed else 1.0,
+        "pieces": np.full(shards.NUMBERS["pieces"], -1.0),
     }
     return {k: np.asarray(v, np.float32) for k, v in values.items()}
 
@@ -231,7 +232,20 @@ class Demonstrator:
         goal_pixel = self._env.project(np.array([*goal_xy, GOAL_PIXEL_Z_M]))
         phase = phase_of(moment.now, target, task.goal) if valid else "invalid"
         numbers = labels(moment, target, valid, pixel, task.goal, goal_pixel)
+        numbers["pieces"] = self._pieces(scene)
         return shards.Demo(image, numbers, texts | {"phase": phase})
+
+    def _pieces(self, scene: Scene) -> NDArray[np.float32]:
+        """Where every piece is in the picture as it was drawn, also one in the fingers (shards.NUMBERS)."""
+        data, world = self._env.world.data, self._env.world
+        found = np.full(shards.NUMBERS["pieces"], -1.0, np.float32)
+        for i, o in enumerate(scene.objects[: shards.PIECES]):
+            body = world.body_id(o.name)
+            middle = data.xpos[body] + data.xmat[body].reshape(3, 3) @ [0.0, 0.0, HEIGHT_M[o.kind] / 2]
+            at = self._env.project(middle)
+            if ((at >= 0) & (at < 1)).all():
+                found[i] = [*at, KINDS.index(o.kind), list(COLORS).index(o.color)]
+        return found
 
     def _sibling(self, scene: Scene, task: Task, moment: Moment) -> Task | None:
         """Another task that could be asked for at this moment; None once it is too late."""

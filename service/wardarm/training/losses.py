@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from wardarm.policy import contract
+from wardarm.training.grounding import Spotted
 from wardarm.training.model import Output, Policy
+from wardarm.training.said import UNKNOWN
 
 WEIGHTS: dict[str, float] = {
     "position": 10.0,
@@ -29,6 +31,12 @@ WEIGHTS: dict[str, float] = {
     "goal_z": 2.0,
     "placing": 0.3,
     "tilting": 0.3,
+    "here": 1.0,
+    "kind": 0.3,
+    "color": 0.5,
+    "said_kind": 0.3,
+    "said_color": 0.3,
+    "said_place": 0.3,
 }
 SOON_GAIN, SOON_POINTS = 2.0, 10.0
 """Points that are carried out before the next chunk (the first half second) count up to three times."""
@@ -84,7 +92,10 @@ def loss(network: Policy, out: Output, batch: Mapping[str, Tensor]) -> tuple[Ten
         "goal_z": _mean((out.goal[:, 2] - batch["goal"][:, 2]).abs(), spot),
         "placing": _mean(_binary(out.placing, batch["placing"]), valid),
         "tilting": _mean(_binary(out.tilting, batch["tilting"]), valid),
+        **_spotted(network, out.spotted, batch["pieces"]),
     }
+    for i, (name, logits) in enumerate(out.heard._asdict().items()):
+        parts[f"said_{name}"] = _classes(logits, batch["said"][..., i])
     total = torch.stack([WEIGHTS[k] * v for k, v in parts.items()]).sum()
     return total, {k: v.detach() for k, v in parts.items()}
 
@@ -94,9 +105,9 @@ def _binary(logits: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _cell(network: Policy, pixel: Tensor) -> Tensor:
-    """The cell (B,) that a pixel (B, 2), shares of width and height, is in."""
-    column = (pixel[:, 0].clamp(0, 0.999) * network.columns).long()
-    row = (pixel[:, 1].clamp(0, 0.999) * (network.size.height / 8)).long()
+    """The cell (...) that a pixel (..., 2), shares of width and height, is in."""
+    column = (pixel[..., 0].clamp(0, 0.999) * network.columns).long()
+    row = (pixel[..., 1].clamp(0, 0.999) * (network.size.height / 8)).long()
     return row.clamp(max=network.rows - 1) * network.columns + column
 
 
@@ -108,3 +119,31 @@ def _presence(logits: Tensor, cells: tuple[Tensor, Tensor], named: tuple[Tensor,
         for i, (cell, here) in enumerate(zip(cells, named, strict=True))
     ]
     return _mean((each[0] + 0.5 * each[1]).sum(1), standing) * _PRESENCE_SCALE
+
+
+def _classes(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Mean cross-entropy of logits (..., classes) over those `wanted` (...) that are known, not -1."""
+    each = functional.cross_entropy(
+        logits.flatten(0, -2), wanted.flatten().long(), ignore_index=UNKNOWN, reduction="sum"
+    )
+    return each / (wanted != UNKNOWN).sum().clamp(min=1)
+
+
+def _spotted(network: Policy, spotted: Spotted, pieces: Tensor) -> dict[str, Tensor]:
+    """Every piece of a picture, `pieces` (B, n, 4) as shards.NUMBERS: its cell among all, its kind and colour there.
+
+    A picture whose pieces are not known teaches nothing here.
+    """
+    there = pieces[..., 2] >= 0
+    cell = _cell(network, pieces[..., :2])
+    wanted = torch.zeros_like(spotted.here).scatter_add(1, cell, there.to(spotted.here.dtype)).clamp(max=1)
+    known = there.any(1).to(wanted.dtype)
+
+    def at_pieces(logits: Tensor) -> Tensor:
+        return logits.gather(1, cell[..., None].expand(-1, -1, logits.shape[-1]))
+
+    return {
+        "here": _mean(_binary(spotted.here, wanted).sum(1), known) * _PRESENCE_SCALE,
+        "kind": _classes(at_pieces(spotted.kind), pieces[..., 2]),
+        "color": _classes(at_pieces(spotted.color), pieces[..., 3]),
+    }

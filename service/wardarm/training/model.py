@@ -1,6 +1,7 @@
 """The policy network (PyTorch): picture, sentence and planned state in, a chunk of 64 points out.
 
-How it aims: the sentence steers the picture's features; two soft-argmaxes over cells of the table plane say where the
+How it aims: where a piece of the kind and colour said stands is told outright (grounding.py); that and the sentence steer
+the picture's features; two soft-argmaxes over cells of the table plane say where the
 piece meant stands and where it goes (a spot beside something, a vessel, the mat; or the hand-over pose, which is
 fixed); the points are the planned state plus offsets plus weights towards that grasp and towards that goal. So point 0
 is the planned state exactly, and far points are as exact as the two. Yaw goes in and out as sine and cosine of its
@@ -20,6 +21,7 @@ from torch.nn import functional
 
 from wardarm.policy import contract
 from wardarm.training.expert import POUR_PITCH_RAD
+from wardarm.training.grounding import MARKS, Heard, Listener, Match, Spotted, Spotter, log_of, match
 from wardarm.training.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -53,7 +55,7 @@ _RARELY = -6.0
 
 @dataclass(frozen=True)
 class Size:
-    """4.2 M parameters as it stands, 1 M of them the vocabulary."""
+    """4.5 M parameters as it stands, 1 M of them the vocabulary."""
 
     vocabulary: int = 8000
     width: int = 128
@@ -72,7 +74,7 @@ class Output(NamedTuple):
     """traj (B, 64, 6) normalised; logits: grip (B, 64), valid (B,), done (B,), cell (B, cells): which cell the piece meant
     is in if it is there; presence (B, cells, 2): whether this cell has it, and has the goal; grasp (B, 3) normalised
     x y z; yaw2 (B, 2) sin and cos of twice the grasp yaw; goal_cell, goal (B, 3): the same for where it goes;
-    placing, tilting (B,) logits: the goal is a spot to be found; it is leant over."""
+    placing, tilting (B,) logits: the goal is a spot to be found; it is leant over; heard, spotted: grounding.py."""
 
     traj: Tensor
     grip: Tensor
@@ -86,6 +88,8 @@ class Output(NamedTuple):
     goal: Tensor
     placing: Tensor
     tilting: Tensor
+    heard: Heard
+    spotted: Spotted
 
 
 def cells(pixels: int, stride: int) -> int:
@@ -136,10 +140,13 @@ class Policy(nn.Module):  # type: ignore[misc]
         self.word_places = nn.Parameter(torch.randn(1, contract.TOKENS, width) * 0.02)
         self.text_layers = nn.ModuleList(EncoderLayer(width, s.heads) for _ in range(s.text_layers))
         self.text_norm = nn.LayerNorm(width)
+        self.listener = Listener(width, s.heads)
         # picture
         self.stem = nn.Sequential(nn.PixelUnshuffle(2), convolution(12, c1, 1))
         self.shrink = nn.Sequential(convolution(c1, c2, 2), Residual(c2), Residual(c2), convolution(c2, c3, 2))
-        self.steered = nn.ModuleList(Residual(c3, width) for _ in range(3))
+        self.spotter = Spotter(c3, width)
+        self.mark_steered, self.mark_fine = nn.Conv2d(MARKS, c3, 1), nn.Linear(MARKS, width)
+        self.steered = nn.ModuleList(Residual(c3, width) for _ in range(2))
         self.to_fine, self.to_coarse = nn.Conv2d(c3, width, 1), nn.Conv2d(c3, width, 3, 2, 1)
         self.fine_place = nn.Linear(fourier_width(2, _BANDS), width)
         self.coarse_place = nn.Linear(fourier_width(2, _BANDS), width)
@@ -159,6 +166,7 @@ class Policy(nn.Module):  # type: ignore[misc]
         self.cell_offset = mlp(width, width, 4)
         self.presence = mlp(width, width, 2)
         nn.init.constant_(self.presence[-1].bias, _RARELY)
+        self.trust = nn.Parameter(torch.ones(1))  # in the agreement of a cell with the sentence
         self.grasp_height = nn.Linear(width, 1)
         # where to bring it: another query over the same cells
         self.goal_query, self.goal_key = nn.Linear(width, width), nn.Linear(width, width)
@@ -177,13 +185,13 @@ class Policy(nn.Module):  # type: ignore[misc]
         self.turn_head = nn.Linear(
             width, 7
         )  # tilt, yaw offset, grip, yaw towards the grasp, yaw kept, pitch kept, pitch to the goal's
-        self.valid_head, self.done_head = mlp(width + 4, width, 1), nn.Linear(width, 1)
+        self.valid_head, self.done_head = mlp(width + 10, width, 1), nn.Linear(width, 1)
         for head in (self.point_head, self.turn_head):
             nn.init.normal_(head.weight, std=0.01)
             nn.init.zeros_(head.bias)
 
-    def _read_sentence(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens (B, T) -> features (B, T, width), their mean (B, width), score bias (B, T)."""
+    def _read_sentence(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Heard]:
+        """Tokens (B, T) -> features (B, T, width), of the whole (B, width), score bias (B, T), what is said."""
         present = mask.to(self.word_places.dtype)
         bias = (1 - present) * _MASKED
         text = self.words(ids) + self.word_places[:, : ids.shape[1]]
@@ -191,28 +199,33 @@ class Policy(nn.Module):  # type: ignore[misc]
             text = layer(text, bias[:, None, None])
         text = self.text_norm(text)
         mean = (text * present[..., None]).sum(1) / present.sum(1, keepdim=True).clamp(min=1)
-        return text, mean, bias
+        heard, listened = self.listener(text, bias)
+        return text, mean + listened, bias, heard
 
-    def _read_picture(self, image: Tensor, sentence: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 (B, H, W, 3) at either size, or prepared float (B, 3, H, W) -> fine and coarse cells."""
+    def _read_picture(self, image: Tensor, sentence: Tensor, heard: Heard) -> tuple[Tensor, Tensor, Spotted, Match]:
+        """uint8 (B, H, W, 3) at either size, or prepared float (B, 3, H, W) -> fine and coarse cells, what stands where, and
+        how that agrees with what is said."""
         x = image
         if image.dtype == torch.uint8:
             x = image.to(self.word_places.dtype).permute(0, 3, 1, 2) / 127.5 - 1
         if x.shape[2] == POOL * self.size.height:
             x = functional.avg_pool2d(x, POOL)
         x = brightened(x)
-        x = self.shrink(self.stem(x))
+        x, spotted = self.spotter(self.shrink(self.stem(x)))
+        found = match(heard, spotted)
+        x = x + self.mark_steered(found.marks.unflatten(-1, (self.rows, self.columns)))
         for block in self.steered:
             x = block(x, sentence)
         fine = self.to_fine(x).flatten(2).transpose(1, 2) + self.fine_place(fourier(self.fine_grid, _BANDS))[None]
+        fine = fine + self.mark_fine(found.marks.transpose(1, 2))
         coarse = self.to_coarse(x).flatten(2).transpose(1, 2) + self.coarse_bias
-        return fine, coarse + self.coarse_place(fourier(self.coarse_grid, _BANDS))[None]
+        return fine, coarse + self.coarse_place(fourier(self.coarse_grid, _BANDS))[None], spotted, found
 
-    def _find_grasp(self, context: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _find_grasp(self, context: Tensor, cell: Tensor, found: Match) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scores of the cells, the grasp point (normalised), sin and cos of twice its yaw, presence in each cell."""
         offset = self.cell_offset(cell)
         scores = (self.cell_query(context[:, :1].float()) @ self.cell_key(cell).transpose(1, 2))[:, 0]
-        scores = scores / math.sqrt(cell.shape[-1])
+        scores = scores / math.sqrt(cell.shape[-1]) + self.trust * log_of(found.agreed[:, 0])
         share = scores.softmax(-1)[..., None]
         xy = (share * (self.fine_grid[None] + _OFFSET_SCALE * offset[..., :2])).sum(1)
         grasp = torch.cat([xy, self.grasp_height(context[:, 0].float())], -1)
@@ -235,8 +248,8 @@ class Policy(nn.Module):  # type: ignore[misc]
         with full_precision(state):
             position, angles, columns = self.read_state(state.float())
             features = torch.cat([fourier(position, _BANDS), columns, state.float()[:, 6:8]], -1)
-        text, sentence, text_bias = self._read_sentence(ids, mask)
-        fine, coarse = self._read_picture(image, sentence)
+        text, sentence, text_bias, heard = self._read_sentence(ids, mask)
+        fine, coarse, spotted, found = self._read_picture(image, sentence, heard)
         now = self.state(features)
         context = self.context + (sentence + now)[:, None]
         n, m = context.shape[1], coarse.shape[1]
@@ -252,7 +265,7 @@ class Policy(nn.Module):  # type: ignore[misc]
             context = layer(context, fine)
         with full_precision(fine):
             cell = self.cell_norm(fine.float())
-            scores, grasp, yaw2, presence = self._find_grasp(context, cell)
+            scores, grasp, yaw2, presence = self._find_grasp(context, cell, found)
             goal_scores, goal, kind = self._find_goal(context, cell)
             # detached: through the high frequencies the grasp height would diverge
             parts = [yaw2.detach(), kind.detach().sigmoid()]
@@ -263,7 +276,7 @@ class Policy(nn.Module):  # type: ignore[misc]
         tilt = kind[:, 1].sigmoid().detach() * _POUR_PITCH
         traj, grip = self._chunk(context, position, angles, grasp, yaw2, goal, tilt)
         with full_precision(grasp):
-            seen = torch.cat([presence.amax(1), presence.logsumexp(1)], -1)
+            seen = torch.cat([presence.amax(1), presence.logsumexp(1), found.summary], -1)
             valid = self.valid_head(torch.cat([context[:, -1].float(), seen], -1))
             done = self.done_head(context[:, -2].float())
         return Output(
@@ -279,6 +292,8 @@ class Policy(nn.Module):  # type: ignore[misc]
             goal,
             kind[:, 0],
             kind[:, 1],
+            heard,
+            spotted,
         )
 
     def _chunk(

@@ -115,15 +115,20 @@ PHRASES: dict[tuple[Language, Split], Phrases] = {
     ("zh", "train"): Phrases(
         plain_openers=(
             "", "", "", "呃…", "那个…", "嗯，", "呃…那个…", "护士，", "你好，", "不好意思，", "我渴了，", "我饿了，", "我口渴了，", "我想喝水，",
+            "哎呀，", "您好，", "麻烦一下，", "机器人，", "辛苦了，", "请问，", "喂，", "抱歉，", "早上好，", "有点渴，",
         ),
         courteous_openers=("请", "请帮我", "麻烦", "麻烦你", "帮我", "劳驾", "请你帮忙"),
         commands=(
             "把{r}拿给我", "把{r}拿过来", "拿一下{r}", "把{r}递给我", "递一下{r}", "把{r}拿来", "拿{r}", "把{r}给我", "给我{r}",
             "给我拿{r}", "把{r}取过来", "取一下{r}", "把{r}拿出来给我", "把{r}送到我这里", "将{r}递过来", "拿来{r}",
+            "把{r}递过来", "帮忙拿{r}", "{r}拿过来", "拿{r}给我", "把{r}拿到我这边", "递{r}给我", "取{r}过来", "把{r}带过来", "把{r}取来给我",
+            "把{r}拿到我面前", "把{r}送到我面前", "给我把{r}拿来", "给我递一下{r}", "帮我把{r}取来",
         ),
         wishes=(
             "我要{r}", "我想要{r}", "我需要{r}", "能把{r}给我吗", "可以把{r}递给我吗", "能帮我拿{r}吗", "可以帮我拿一下{r}吗",
             "我想用{r}", "能不能把{r}拿过来", "{r}，拿给我", "{r}递给我一下", "把{r}拿来好不好",
+            "我想要一下{r}", "能递一下{r}吗", "可不可以给我{r}", "能拿一下{r}吗", "可以给我{r}吗", "{r}给我", "{r}拿来给我", "我需要用{r}",
+            "要{r}", "想要{r}", "可以取{r}过来吗", "能不能给我{r}", "我现在要{r}", "麻烦把{r}给我", "我想拿{r}",
         ),
         closers=("", "", "", "", "，谢谢", "，好吗", "吧", "，麻烦了", "，可以吗", "。", "，谢谢你"),
         wish_closers=("", "", "", "，谢谢", "，麻烦了", "，谢谢你"),
@@ -131,6 +136,8 @@ PHRASES: dict[tuple[Language, Split], Phrases] = {
             "今天天气很好", "现在几点了", "打开电视", "把灯关掉", "我想睡觉", "我的医生是谁", "叫护士来", "唱首歌", "窗户开一下", "我头疼",
             "今天星期几", "给我讲个故事", "我要上厕所", "什么时候吃饭", "你叫什么名字", "床摇高一点", "好的", "谢谢你", "没事了", "等一下",
             "我想回家", "明天会下雨吗", "空调开大一点", "把窗帘拉上", "你真好", "再见", "早上好", "量一下体温", "药吃完了", "我不要了",
+            "天黑了", "今天几号", "声音太大了", "我有点冷", "帮我关门", "外面在下雨吗", "请安静一点", "我很好", "护士在哪里", "手术几点开始",
+            "我儿子什么时候来", "今天吃什么", "把音乐打开", "我有点累", "这是哪里", "我不舒服", "我要见医生",
         ),
     ),
     ("zh", "held_out"): Phrases(
@@ -146,16 +153,22 @@ PHRASES: dict[tuple[Language, Split], Phrases] = {
         plain_openers=(
             "", "", "", "um, ", "uh, ", "hello, ", "hi, ", "nurse, ", "excuse me, ", "sorry, ", "I am thirsty, ", "I am hungry, ",
             "I'm thirsty, ", "I'd like a drink, ",
+            "hello there, ", "robot, ", "okay, ", "well, ", "oh hello, ", "good morning, ", "please, ", "hmm, ", "hi nurse, ", "so, ",
         ),
         courteous_openers=("please ", "could you please ", "can you ", "could you ", "would you ", "kindly "),
         commands=(
             "bring me {r}", "hand me {r}", "get me {r}", "pass me {r}", "give me {r}", "grab {r} for me", "fetch {r}",
             "pick up {r} and give it to me", "bring {r} here", "get {r}", "take {r} and bring it to me", "pass {r} to me",
             "hand {r} to me", "fetch me {r}", "bring {r} to me", "bring over {r}",
+            "reach me {r}", "take {r} to me", "bring {r} over", "get {r} for me", "bring me over {r}", "give {r} to me", "hand me over {r}",
+            "pick {r} up for me", "grab me {r}", "fetch {r} for me", "bring {r} over here", "pass me over {r}", "pick up {r} for me",
+            "pick up {r}",
         ),
         wishes=(
             "I want {r}", "I would like {r}", "I need {r}", "may I have {r}", "can I have {r}", "I'd like {r}", "I want to use {r}",
             "could I get {r}", "{r}, give it to me", "let me have {r}", "is it possible to get {r}",
+            "could I have {r}", "can I get {r}", "I would love {r}", "{r}, bring it here", "is it possible to have {r}", "{r}, hand it to me",
+            "I want you to bring {r}",
         ),
         closers=("", "", "", "", " please", ", please", ", thanks", ", thank you", " now", ".", ", will you"),
         wish_closers=("", "", "", " please", ", please", ", thanks", ", thank you", " now"),
@@ -165,6 +178,9 @@ PHRASES: dict[tuple[Language, Split], Phrases] = {
             "tell me a story", "I need the toilet", "when is lunch", "what is your name", "raise the bed", "all right", "thank you",
             "never mind", "wait a moment", "I want to go home", "will it rain tomorrow", "make it warmer", "close the curtain",
             "you are kind", "goodbye", "good morning", "take my temperature", "the pills are finished", "I changed my mind",
+            "how are you today", "is it raining", "I feel cold", "close the door please", "when is my surgery", "where is the nurse",
+            "I am tired", "it is too loud", "what is for dinner", "play some music", "I feel better", "who are you", "can you hear me",
+            "I want to see the doctor", "where am I", "it is dark outside", "please be quiet", "when does my son come",
         ),
     ),
     ("en", "held_out"): Phrases(

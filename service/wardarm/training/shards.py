@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wardarm.policy import contract
+from wardarm.training import said
 
+PIECES = 8
+"""At most so many pieces are labelled in a picture: two of each kind."""
+SENTENCES_HERE, SENTENCES_NOT_HERE = 4, 4
+"""Each demonstration's sentences: text and also; not_here."""
 NUMBERS: dict[str, tuple[int, ...]] = {
     "state": (8,),
     "traj": (contract.HORIZON, 6),
@@ -33,6 +38,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "placing": (),
     "tilting": (),
     "weight": (),
+    "pieces": (PIECES, 4),
 }
 """FP32 labels and their shapes.
 
@@ -41,10 +47,14 @@ piece meant is in the picture, shares of width and height. target: its x, y (nor
 grasp yaw (fingers are alike). standing: 1 while it stands where `target` says. grasp_z: normalised.
 goal: where it is brought, normalised x y z; placing: 1 if that is a spot to be found in the picture (at goal_pixel),
 0 for the hand-over pose; tilting: 1 for pouring. weight: 2 for a demonstration whose past had failed, else 1.
+pieces: every piece in the picture, whoever asks for what: its middle (shares of width and height), kind and colour (rows of
+sim.scenes.KINDS and COLORS); -1 where there is no further one, and everywhere where it is not known.
 """
 TEXTS = ("text", "phase", "wording", "also", "not_here", "task")
 """text: the sentence. also: further sentences for the same piece, not_here: sentences that name nothing in this picture
 (one a line each); training draws among them. phase, wording: what scores are told apart by."""
+SENTENCE_TEXTS = ("text", "also", "not_here")
+_SAID = (SENTENCES_HERE + SENTENCES_NOT_HERE, *said.SHAPE)
 _IMAGES, _LABELS = ".images.npy", ".labels.npz"
 
 
@@ -64,14 +74,15 @@ class Demo:
 
 @dataclass(frozen=True)
 class Shard:
-    """`pictures` is memory-mapped, `picture` which of them each demonstration shows; `meta` says seed, split and generator
-    settings."""
+    """`pictures` is memory-mapped, `picture` which of them each demonstration shows; `said` (N, 8, 2, 3) int8 what its
+    sentences say (said.read; text, also, not_here); `meta` says seed, split and generator settings."""
 
     path: Path
     pictures: NDArray[np.uint8]
     picture: NDArray[np.int64]
     numbers: dict[str, NDArray[np.float32]]
     texts: dict[str, NDArray[np.str_]]
+    said: NDArray[np.int8]
     meta: dict[str, Any]
 
     def __len__(self) -> int:
@@ -81,6 +92,20 @@ class Shard:
     def images(self) -> NDArray[np.uint8]:
         """The picture of every demonstration, copied: shared ones several times."""
         return self.pictures[self.picture]
+
+
+def sentences(texts: Mapping[str, str]) -> list[str]:
+    """All of a demonstration's: SENTENCES_HERE that mean it, then SENTENCES_NOT_HERE that must be refused."""
+    return [line for key in SENTENCE_TEXTS for line in texts[key].split("\n")]
+
+
+def _said(demo: Demo) -> NDArray[np.int8]:
+    """What its sentences say, (8, 2, 3). One that means a piece in words of its own (a ward's) is unknown, not of nothing here."""
+    found = np.array([said.read(t) for t in sentences(demo.texts)], np.int8)
+    if demo.numbers["valid"]:
+        here = found[:SENTENCES_HERE]
+        here[here[:, 0, 0] == said.KIND_CLASSES.index("other")] = said.UNKNOWN
+    return found
 
 
 def write(folder: Path, name: str, demos: Sequence[Demo], meta: Mapping[str, Any]) -> Path:
@@ -95,6 +120,7 @@ def write(folder: Path, name: str, demos: Sequence[Demo], meta: Mapping[str, Any
     images = np.stack(pictures)
     arrays: dict[str, Any] = {k: np.array([d.numbers[k] for d in demos], np.float32) for k in NUMBERS}
     arrays |= {k: np.array([d.texts[k] for d in demos]) for k in TEXTS}
+    arrays["said"] = np.array([_said(d) for d in demos], np.int8)
     arrays["picture"] = np.array(picture, np.int64)
     arrays["meta"] = np.array(json.dumps({**meta, "contract_sha256": contract.contract_sha256()}))
     partial = folder / f"{name}.partial.npy"
@@ -113,16 +139,21 @@ def read(labels: Path) -> Shard:
         meta = json.loads(str(z["meta"]))
         if meta.get("contract_sha256") != contract.contract_sha256():
             raise DatasetError(f"{labels}: made for another contract; make it again with wardarm.training.demos")
-        picture = z["picture"]
+        missing = sorted({"picture", "said", *NUMBERS, *TEXTS} - set(z.files))
+        if missing:
+            raise DatasetError(f"{labels}: has no {missing[0]}; make it again with wardarm.training.demos")
+        picture, spoken = z["picture"], z["said"]
         numbers = {k: z[k] for k in NUMBERS}
         texts = {k: z[k] for k in TEXTS}
     pictures = np.load(labels.with_name(labels.name.replace(_LABELS, _IMAGES)), mmap_mode="r")
+    if spoken.shape != (len(picture), *_SAID):
+        raise DatasetError(f"{labels}: said has shape {spoken.shape}, expected {(len(picture), *_SAID)}")
     for key, shape in NUMBERS.items():
         if numbers[key].shape != (len(picture), *shape):
             raise DatasetError(f"{labels}: {key} has shape {numbers[key].shape}, expected {(len(picture), *shape)}")
         if not np.isfinite(numbers[key]).all():
             raise DatasetError(f"{labels}: {key} is not finite everywhere")
-    return Shard(labels, pictures, picture, numbers, texts, meta)
+    return Shard(labels, pictures, picture, numbers, texts, spoken, meta)
 
 
 def read_all(folder: Path, split: str) -> list[Shard]:

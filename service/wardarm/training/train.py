@@ -26,7 +26,9 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser("python -m wardarm.training.train", description=__doc__)
     p.add_argument("--data", type=Path, required=True, help="folder of wardarm.training.demos")
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--seconds", type=float, required=True, help="whole budget of training, over all resumptions")
+    p.add_argument(
+        "--seconds", type=float, required=True, help="whole budget of training, over all resumptions, without compiling"
+    )
     p.add_argument("--steps", type=int, default=0, help="end after so many steps, if the seconds have not ended it")
     p.add_argument("--batch", type=int, default=512, help="samples a step and GPU")
     p.add_argument("--rate", type=float, default=9e-4, help="peak learning rate")
@@ -49,12 +51,22 @@ def plot(records: Sequence[dict[str, Any]], path: Path) -> None:
 
     training = [r for r in records if r["kind"] == "train" and r["parts"]]
     scores = [r for r in records if r["kind"] == "score"]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.5))
+    figure, (left, right, told) = pyplot.subplots(1, 3, figsize=(17, 4.5))
     for part in training[0]["parts"] if training else ():
         left.semilogy([r["seen"] / 1e3 for r in training], [max(1e-9, r["parts"][part]) for r in training], label=part)
     left.set(xlabel="samples seen (thousand)", title="loss parts, unweighted")
     if training:
         left.legend(fontsize=7, ncols=2)
+    for role in ("piece", "goal"):
+        points = [(r["seen"] / 1e3, r["score"]["colors"][role]["right"]) for r in scores]
+        points = [p for p in points if p[1] is not None]
+        told.plot([p[0] for p in points], [p[1] for p in points], "o-", label=f"{role}, only the colour tells")
+    points = [
+        (r["seen"] / 1e3, r["score"]["all"]["grounded"]) for r in scores if r["score"]["all"]["grounded"] is not None
+    ]
+    told.plot([p[0] for p in points], [p[1] for p in points], "o-", label="all")
+    told.set(xlabel="samples seen (thousand)", title="held out, aimed right", ylim=(0, 1))
+    told.legend(fontsize=7)
     for key in ("soon_mm_p50", "soon_mm_p95", "grasp_mm_p50", "grasp_mm_p95"):
         points = [(r["seen"] / 1e3, r["score"]["all"][key]) for r in scores if r["score"]["all"][key] is not None]
         right.semilogy([p[0] for p in points], [p[1] for p in points], "o-", label=key)
@@ -70,8 +82,10 @@ def line(record: dict[str, Any]) -> str:
     """One record for people."""
     head = f"{record['kind']:6s}{record['elapsed_s']:7.0f} s  step {record['step']}  seen {record['seen']}"
     if record["kind"] == "score":
-        return f"{head}  {json.dumps(record['score']['all'])}"
-    if record["kind"] == "stop" and "reason" in record:
+        return f"{head}  {json.dumps(record['score']['all'])} colors {json.dumps(record['score']['colors'])}"
+    if record["kind"] == "compiled":
+        return f"{head}  in {record['took_s']:.0f} s, not counted"
+    if "reason" in record:
         return f"{head}  {record['reason']}"
     return f"{head}  " + " ".join(f"{k} {v:.4f}" for k, v in record["parts"].items())
 

@@ -21,7 +21,7 @@ from wardarm.training.losses import WEIGHTS, loss
 from wardarm.training.model import Policy, Size
 from wardarm.training.parallel import Group
 from wardarm.training.scores import score
-from wardarm.training.watch import Stopped, Watch
+from wardarm.training.watch import Plateaus, Stopped, Watch, colors_unlearnt
 
 CHECKPOINT = "checkpoint.pt"
 _BETAS = (0.9, 0.98)
@@ -34,6 +34,8 @@ _SMOOTH = 0.98
 _RETRIES_ALLOWED = 20
 """So many steps of a run may be repeated in fp32 because bf16 gave no finite gradient; more means something is wrong."""
 _CLOCK_EVERY = 10
+_SCORED = 2000
+"""Held-out samples of a score on the way: about 140 where only the colour tells."""
 
 
 class NotFinite(RuntimeError):
@@ -45,7 +47,7 @@ class Settings:
     """`seconds` is the whole budget, over all resumptions; the learning rate follows it. `steps` > 0 ends it earlier, and
     then the learning rate follows the steps."""
 
-    seconds: float
+    seconds: float  # compiling not counted
     batch: int = 512
     rate: float = 9e-4
     warm_steps: int = 300
@@ -68,7 +70,7 @@ class Progress:
 
 
 class Trainer:
-    """Trains into `out`. `report` gets one record a time (a dict with `kind`: 'train', 'score' or 'stop')."""
+    """Trains into `out`. `report` gets one record a time (a dict with `kind`: compiled, train, score, warn or stop)."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Trainer:
         self.asked_to_stop = (
             False  # set it from a signal: the step under way is finished, then the checkpoint is written
         )
-        self._watch = Watch()
+        self._watch, self._plateaus = Watch(), Plateaus()
         torch.manual_seed(settings.seed)
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = True
@@ -157,6 +159,8 @@ class Trainer:
         """Train until the budget is spent. Raises NotFinite or Stopped, with the last good state in the checkpoint."""
         p, s = self.progress, self.settings
         self.network.train()
+        if s.compiled:
+            self._compile()
         before = p.elapsed_s
         begun = time.monotonic()
         reported = scored = saved = begun
@@ -174,20 +178,43 @@ class Trainer:
                 reported = now
                 self._report_training(p.seen)
                 self._look_whether_it_learns()
+                for warning in self._plateaus.look(self._smoothed, self._spent()):
+                    self._warn(warning)
             if now - saved > s.checkpoint_s:
                 saved = now
                 self.save()
             if self.held_out and now - scored > s.score_s:
                 scored = now
-                self.report(
-                    {"kind": "score", "ema": False, **asdict(p), "score": score(self.network, self.held_out, 1000)}
-                )
+                self._score()
         if not self.group.first:
             return
         self._report_training(p.seen)
         self.save()
         if self.held_out and not self.asked_to_stop:
             self.report({"kind": "score", "ema": True, **asdict(p), "score": score(self.averaged(), self.held_out)})
+
+    def _compile(self) -> None:
+        """One step that changes no weight: the budget, and the learning rate with it, begin once the GPU runs."""
+        begun = time.monotonic()
+        kept = self.draws.get_state()
+        index = torch.arange(min(self.settings.batch, len(self.train)), device=self.device)
+        self._gradients(self.train.batch(index, self.draws), bf16=self.device.type == "cuda")
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.draws.set_state(kept)
+        took = time.monotonic() - begun
+        self.report({"kind": "compiled", **asdict(self.progress), "parts": {}, "took_s": took})
+
+    def _score(self) -> None:
+        assert self.held_out is not None
+        found = score(self.network, self.held_out, _SCORED)
+        self.report({"kind": "score", "ema": False, **asdict(self.progress), "score": found})
+        warning = colors_unlearnt(found, self._spent())
+        if warning:
+            self._warn(warning)
+
+    def _warn(self, text: str) -> None:
+        self.report({"kind": "warn", **asdict(self.progress), "parts": {}, "reason": text})
 
     def _agreed(self, elapsed_s: float) -> float:
         """The first process's clock counts: the budget ends for all at the same step."""
