@@ -8,10 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from eye_bedside import ENDED, HAND_OVER, HOME, LEAF, THING, Bedside, held_path, last_point, near, running
+from wardarm.eye import leaf
 from wardarm.eye.chunks import Refused, outcome
 from wardarm.eye.follow import Report
+from wardarm.eye.heights import TableLook
 from wardarm.eye.scripted import Fingers, Script
 from wardarm.policy import contract
+from wardarm.policy.view import Optics, Pose, intrinsics
 from wardarm.shm import layouts
 from wardarm.shm.layouts import ArmState, Holding, Source, StepKind, StepState
 
@@ -293,3 +296,19 @@ def test_a_slower_step_moves_slower(bedside: Bedside) -> None:
             np.linalg.norm((bedside.arm.kinematics.jacobian(k["q_rad"]) @ k["qd_rad_s"])[:3]) for k in t["knots"][:n]
         ]
         assert max(speeds) < 0.11
+
+
+def test_where_depth_is_expected_and_none_comes_nothing_is_fetched(
+    bedside: Bedside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eye = np.eye(3)
+    optics = Optics(intrinsics(64, 48), intrinsics(64, 48), eye, np.zeros(3), 0.001)
+    bedside.machine.table = TableLook(bedside.board, Pose.trained(), lambda: optics)  # the board's frames have none
+    monkeypatch.setattr(leaf, "LOOK_S", 0.5)
+    bedside.arm.thing_at = near(THING)
+    bedside.order(StepKind.FETCH)
+    report = bedside.finish()
+    assert report.state is StepState.REFUSED
+    assert "no picture with depth" in report.reason
+    assert Source.MODEL not in bedside.arm.sources()
+    assert bedside.arm.opening > 0.9

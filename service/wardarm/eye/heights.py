@@ -34,7 +34,6 @@ FOOT_M = 0.06
 SEEN_SHARE = 0.5
 """So much of a place has to have depth, or it is not seen."""
 _STRIDE = 2
-_FRESH_S = 0.5
 _SPOT_STEP_M = 0.01
 _CHANGED, _CHANGED_SHARE = 25, 0.03
 """Grey levels of a pixel, and the share of pixels, by which a place looks different in colour."""
@@ -148,6 +147,11 @@ class TableLook:
         to_camera = np.column_stack([trained.rotation.T, -trained.rotation.T @ trained.position_m])
         self._to_pixel = np.diag([1 / _SHRINK, 1 / _SHRINK, 1.0]) @ intrinsics() @ to_camera
 
+    @property
+    def has_depth(self) -> bool:
+        """Whether the open device gives depth."""
+        return self._optics() is not None
+
     def look(self, after_ns: int) -> Sight | None:
         """Does not wait: None until a picture captured after `after_ns` that has depth was looked at. A look takes some
         hundredths of a second, on a thread of its own."""
@@ -166,7 +170,7 @@ class TableLook:
         if frame is None or optics is None:
             return
         try:
-            if frame.capture_ns <= after_ns or frame.age_s > _FRESH_S:
+            if frame.capture_ns <= after_ns:
                 return
             depth = self._board.region.depth(frame.slot).astype(np.float32) * np.float32(optics.depth_unit_m)
             grey = self._board.region.colour(frame.slot)[::_SHRINK, ::_SHRINK].mean(-1).astype(np.uint8)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wardarm.eye")
 
-LOOK_S = 2.0  # a camera gives a pair of pictures within this, or says itself that it is lost
+LOOK_S = 5.0  # a camera gives a pair of pictures well within this, or says itself that it is lost
 SAME_HEIGHT_M = 0.009  # a cup on its side is 12 mm lower than one that stands
 BELOW_GRASP_M = 0.035  # what is between the fingers reaches up to about where they closed
 LOWEST_M = 0.006
@@ -38,8 +38,8 @@ class LetGo(NamedTuple):
 
 
 def look(m: StepMachine, after_ns: int) -> Ticks[Sight | None]:
-    """A look by a picture captured after `after_ns`; None where there is no depth."""
-    if m.table is None:
+    """A look by a picture captured after `after_ns`; None where there is no depth. Raises StepEnded if none comes."""
+    if m.table is None or not m.table.has_depth:
         return None
     until_s = time.monotonic() + LOOK_S
     while time.monotonic() < until_s:
@@ -47,7 +47,10 @@ def look(m: StepMachine, after_ns: int) -> Ticks[Sight | None]:
         if sight is not None:
             return sight
         yield
-    return None
+    raise StepEnded(
+        StepState.FAILED if m.let_go_at is not None else m.follower.ending(),
+        f"no picture with depth within {LOOK_S:.0f} s: it is not known how the table looks; please look",
+    )
 
 
 def choose(m: StepMachine) -> Ticks[None]:
@@ -101,11 +104,9 @@ def clear_to_hold_out(m: StepMachine) -> Ticks[None]:
 def stands(m: StepMachine, after_ns: int) -> Ticks[None]:
     """After something was let go at `m.let_go_at` and the arm is home: whether it stands there. Raises StepEnded if not."""
     where, before = m.let_go_at, m.before
+    now = (yield from look(m, after_ns)) if where is not None else None
     m.let_go_at = m.before = None
-    if where is None:
-        return
-    now = yield from look(m, after_ns)
-    if now is None:
+    if where is None or now is None:
         return
     x, y, grasp_z_m, taken_at = where
     level_m = now.heights.level_m(x, y, (2 * FOOT_M, 2 * FOOT_M))
