@@ -161,9 +161,14 @@ def sim_views(config: ConfigFile = "desk") -> None:
 
 
 @bench_app.command("postproc")
-def bench_postproc(as_json: Json = False) -> None:
+def bench_postproc(
+    profile: Annotated[str, typer.Option(help="limits to plan within: a profile of the configuration")] = "ward",
+    reaches: Annotated[int, typer.Option(min=1, help="simulated reaches, about eleven plans each")] = 220,
+    as_json: Json = False,
+) -> None:
     """Planner: time, limits, seams, ramps."""
-    _module("wardarm.ops.bench_postproc", *(["--json"] if as_json else []))
+    sizes = ("--profile", profile, "--reaches", str(reaches))
+    _module("wardarm.ops.bench_postproc", *sizes, *(["--json"] if as_json else []))
 
 
 @bench_app.command("stop")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 model_app = typer.Typer(no_args_is_help=True, help="Model files: check, export, build, serve.")
@@ -23,7 +24,7 @@ def mount(app: typer.Typer, bench: typer.Typer) -> None:
 
 
 def _fail(error: Exception, code: int = 1) -> typer.Exit:
-    err.print(f"[red]{error}[/]", highlight=False, soft_wrap=True)
+    err.print(f"[red]{escape(str(error))}[/]", highlight=False, soft_wrap=True)
     return typer.Exit(code)
 
 
@@ -93,7 +94,7 @@ def model_check(
         for column in ("check", "", "seen", "advice"):
             table.add_column(column, overflow="fold")
         for f in found.items:
-            table.add_row(f.name, _MARK[f.status], f.seen, f.advice)
+            table.add_row(f.name, _MARK[f.status], escape(f.seen), escape(f.advice))
         out.print(table)
     raise typer.Exit(0 if found.ok else 1)
 

@@ -34,6 +34,8 @@ _PHASES = {
     "RETURNING": "returning", "DONE": "done", "REFUSED": "refused", "FAILED": "not achieved", "HELD": "held",
 }  # fmt: skip
 
+CLOSED_BELOW = 0.75
+"""Of the opening, 0 to 1: the fingers are about something."""
 Picture = NDArray[np.uint8]
 
 
@@ -219,19 +221,23 @@ def four_moments(out: Path, shown: Sequence[Moment], instruction: str, verdict: 
 
 
 def _pick(world: World, shown: Sequence[Moment]) -> list[tuple[str, Moment]]:
+    """Four moments and what they show. Fingers that never closed have grasped nothing, and the words say so."""
     opening = []
     for moment in shown:
         world.data.qpos[:] = moment.state["qpos"]
         opening.append(world.opening())
-    closed = [k for k, o in enumerate(opening) if o < 0.75]
-    first_path = next((k for k, m in enumerate(shown) if m.path is not None), 0)
-    grasp = closed[0] + min(8, len(closed) - 1) if closed else len(shown) // 3
-    last = closed[-1] if closed else 2 * len(shown) // 3
-    carry = (grasp + last) // 2
-    end = min(len(shown) - 1, last + 3 * FPS) if closed else len(shown) - 1
+    closed = [k for k, o in enumerate(opening) if o < CLOSED_BELOW]
+    first_path = next((k for k, m in enumerate(shown) if m.path is not None), None)
+    first = ("sees", shown[0]) if first_path is None else ("sees and predicts", shown[first_path])
+    if not closed:
+        thirds = [shown[k * (len(shown) - 1) // 3] for k in (1, 2, 3)]
+        return [first, *[("nothing is grasped", m) for m in thirds]]
+    last = closed[-1]
+    grasp = closed[0] + min(8, len(closed) - 1)
+    end = min(len(shown) - 1, last + 3 * FPS)
     return [
-        ("sees and predicts", shown[first_path]),
+        first,
         ("grasps", shown[grasp]),
-        ("carries", shown[carry]),
-        ("has set it down", shown[end]),
+        ("carries", shown[(grasp + last) // 2]),
+        ("still holds it" if opening[end] < CLOSED_BELOW else "has let go", shown[end]),
     ]

@@ -43,7 +43,8 @@ def trajectory(motion: Motion, profile: LimitProfile, ratios: Ratios, title: str
         axis.set_ylabel(label)
         axis.set_ylim(0, limit * 1.25)
         axis.fill_between(t, 0, limit * 1.25, where=motion.stop[part], color=STOP, alpha=0.25, lw=0)
-    axes[-1].set_xlabel("time from first motion, s (controller's clock)")
+    since = "time from first motion, s" if len(moving) else "time, s; nothing moved"
+    axes[-1].set_xlabel(f"{since} (controller's clock)")
     for axis in axes:
         axis.grid(color=GRID, lw=0.7)
         axis.spines[["top", "right"]].set_visible(False)
