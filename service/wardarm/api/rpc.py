@@ -26,8 +26,8 @@ Unary = Callable[[Any, Any, Any], Awaitable[Any]]
 Stream = Callable[[Any, Any, Any], AsyncIterator[Any]]
 
 
-def unary(method: Unary) -> Unary:
-    """A method of a servicer whose name is the RPC's."""
+def unary(method: Unary, refused_as: str = "") -> Unary:
+    """A method of a servicer whose name is the RPC's. `refused_as`: see `audited`."""
 
     @functools.wraps(method)
     async def framed(self: Any, request: Any, context: Any) -> Any:
@@ -35,6 +35,8 @@ def unary(method: Unary) -> Unary:
             roles.check(roles.caller(context), method.__name__)
             return await method(self, request, context)
         except Refused as refused:
+            if refused_as:
+                self.refused(refused_as, request, context, refused)
             await abort(context, refused)
 
     return framed
@@ -43,20 +45,7 @@ def unary(method: Unary) -> Unary:
 def audited(action: str) -> Callable[[Unary], Unary]:
     """As `unary`, for a method whose refusals are in the audit too, wrong roles included, as `action` that was not accepted.
     Its servicer has `refused(action, request, context, refusal)`; what was accepted it audits itself."""
-
-    def decorate(method: Unary) -> Unary:
-        @functools.wraps(method)
-        async def framed(self: Any, request: Any, context: Any) -> Any:
-            try:
-                roles.check(roles.caller(context), method.__name__)
-                return await method(self, request, context)
-            except Refused as refused:
-                self.refused(action, request, context, refused)
-                await abort(context, refused)
-
-        return framed
-
-    return decorate
+    return lambda method: unary(method, action)
 
 
 def stream(method: Stream) -> Stream:

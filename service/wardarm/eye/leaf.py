@@ -112,16 +112,17 @@ def stands(m: StepMachine, after_ns: int) -> Ticks[None]:
     level_m = now.heights.level_m(x, y, (2 * FOOT_M, 2 * FOOT_M))
     top_m = now.heights.top_m(x, y, level_m if abs(level_m) <= LEVEL_M else 0.0)
     was_m = before.heights.top_m(*taken_at) if before is not None and taken_at is not None else math.nan
-    least_m, most_m = (was_m - SAME_HEIGHT_M, was_m + SAME_HEIGHT_M)
+    least_m, most_m, wanted = was_m - SAME_HEIGHT_M, was_m + SAME_HEIGHT_M, f"{was_m * 1e3:.0f} mm"
     if not was_m > LOWEST_M:  # NaN too: it had been moved, or was not seen
         least_m, most_m = max(LOWEST_M, grasp_z_m - BELOW_GRASP_M), math.inf
+        wanted = f"at least {least_m * 1e3:.0f} mm"
     if least_m <= top_m <= most_m:
         return
     if top_m > LOWEST_M:
         raise StepEnded(
             StepState.FAILED,
-            f"it was let go but does not stand as it should: what is there is {top_m * 1e3:.0f} mm high, at least "
-            f"{least_m * 1e3:.0f} mm are expected; please look",
+            f"it was let go but does not stand as it should: what is there is {top_m * 1e3:.0f} mm high, "
+            f"expected is {wanted}; please look",
         )
     if before is not None and now.differs(before, x, y, max(grasp_z_m, LOWEST_M)):
         log.warning("no depth of what was set down", extra={"x_m": round(x, 3), "y_m": round(y, 3)})

@@ -9,6 +9,7 @@ stretches it).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -101,7 +102,7 @@ class Profile:
         return value * self._rate
 
 
-class Law:
+class Law(ABC):
     """One move. `tool` is the flange-to-TCP frame, `goal_q` where it ends.
 
     `takes_over`: it begins where the arm is, at its speed, and replaces the law before instead of adding to it.
@@ -132,8 +133,9 @@ class Law:
         self.q = self.goal_q if self.done else self.at(self.profile.gone(self.passed_s))
         return self.q
 
+    @abstractmethod
     def at(self, distance: float) -> Joints:
-        raise NotImplementedError
+        """Joint angles, rad, so far along the move."""
 
 
 class JointLaw(Law):
