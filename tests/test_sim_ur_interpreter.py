@@ -1,6 +1,7 @@
 """Interpreter mode: what is sent stays until it is cleared, sees its host's variables, and every line is answered.
 
-After the script manual, "Interpreter Mode".
+After the script manual, "Interpreter Mode". Hosts that enter the mode again keep what waits then: a client cannot know
+whether it has come before.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def test_what_comes_after_a_clear_is_looked_at_when_it_is_done(ur: Robot) -> Non
 
 def test_the_end_clears_too_unless_it_is_asked_not_to(ur: Robot) -> None:
     body = (
-        '  interpreter_mode()\n  textmsg("n ", n)\n  interpreter_mode(clearOnEnd=False)\n'
+        '  interpreter_mode()\n  textmsg("n ", n)\n  interpreter_mode(clearQueueOnEnter=False, clearOnEnd=False)\n'
         "  interpreter_mode(clearQueueOnEnter=False)"
     )
     link = Statements(ur, HOST.format(body=body))
@@ -138,7 +139,7 @@ def test_the_end_clears_too_unless_it_is_asked_not_to(ur: Robot) -> None:
 
 def test_locals_of_the_function_that_hosts_it_are_seen_and_changed(ur: Robot) -> None:
     body = (
-        "  def inner(p, q=2):\n    local a = 10\n    b = [1, 2]\n    interpreter_mode()\n"
+        "  def inner(p, q=2):\n    local a = 10\n    b = [1, 2]\n    interpreter_mode(clearQueueOnEnter=False)\n"
         '    textmsg("inner ", [p, q, a, b[1]])\n    return a\n  end\n  textmsg("got ", inner(1))\n'
         '  textmsg("again ", inner(5, 6))'
     )
@@ -151,7 +152,7 @@ def test_locals_of_the_function_that_hosts_it_are_seen_and_changed(ur: Robot) ->
 
 
 def test_a_local_that_has_no_value_yet_has_none_of_the_call_before(ur: Robot) -> None:
-    body = "  def f(first):\n    if first:\n      x = 1\n    end\n    interpreter_mode()\n  end\n  f(True)\n  f(False)"
+    body = "  def f(first):\n    if first:\n      x = 1\n    end\n    interpreter_mode(clearQueueOnEnter=False)\n  end\n  f(True)\n  f(False)"
     link = Statements(ur, HOST.format(body=body))
     link.ack("textmsg(x)", "end_interpreter()")
     link.ack("textmsg(x)")
