@@ -16,6 +16,7 @@ from bedside_bench import Bench, running
 from wardarm import config as configuration
 from wardarm.sim import recording, world_state
 from wardarm.sim.control import ControlError
+from wardarm.sim.pictures import PictureFeed
 from wardarm.sim.room_views import ROOM_HEIGHT, ROOM_VIEWS, ROOM_WIDTH, project
 from wardarm.sim.tableware import names
 from wardarm.sim.views import D455_HEIGHT, D455_WIDTH
@@ -35,12 +36,12 @@ def _down(x: float, y: float, z: float) -> str:
     return f"p[{x}, {y}, {z}, 2.22144147, 2.22144147, 0]"
 
 
-def _grip(bench: Bench, pos: int) -> str:
+def _grip(bench: Bench, pos: int, ends: str) -> None:
+    """Until the fingers say that they ended so; right after the command they may still say how the one before ended."""
     assert bench.gripper(f"SET POS {pos} SPE 255 FOR 80") == "ack"
-    end = time.monotonic() + 10
-    while (obj := bench.gripper("GET OBJ")) == "OBJ 0":
-        assert time.monotonic() < end
-    return obj
+    end = time.monotonic() + 60
+    while (obj := bench.gripper("GET OBJ")) != ends:
+        assert time.monotonic() < end, obj
 
 
 def test_a_urscript_program_and_the_gripper_fetch_a_cup_by_physics(bench: Bench, tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_urscript_program_and_the_gripper_fetch_a_cup_by_physics(bench: Bench,
     bench.run_script(
         f" movej(get_inverse_kin({_down(x, y, _UP_Z)}), a=2.0, v=1.4)\n movel({_down(x, y, _GRASP_Z)}, a=1.2, v=0.4)"
     )
-    assert _grip(bench, 255) == "OBJ 2"
+    _grip(bench, 255, "OBJ 2")
     bench.run_script(
         f" movel({_down(x, y, _UP_Z)}, a=1.2, v=0.4)\n movej(get_inverse_kin({_down(0.48, 0.5, _UP_Z)}), a=2.0, v=1.4)\n"
         f" movel({_down(0.48, 0.5, _GRASP_Z + 0.002)}, a=1.2, v=0.4)"
@@ -59,7 +60,7 @@ def test_a_urscript_program_and_the_gripper_fetch_a_cup_by_physics(bench: Bench,
     held = next(p for p in bench.ask("report")["pieces"] if p["name"] == cup["name"])
     assert held["lifted"]
     assert not held["fetched"]
-    assert _grip(bench, 0) == "OBJ 3"
+    _grip(bench, 0, "OBJ 3")
     bench.run_script(f" movel({_down(0.48, 0.5, _UP_Z)}, a=1.2, v=0.4)")
     report = bench.ask("report")
     assert report["fetched"] == [cup["name"]]
@@ -81,7 +82,7 @@ def test_the_world_state_is_published_sixty_times_a_simulated_second(bench: Benc
         time.sleep(0.002)
     stamps, times = np.array(list(seen)), np.array(list(seen.values()))
     assert (np.diff(stamps) > 0).all()
-    assert np.median(np.diff(times)) == pytest.approx(1 / 60, abs=0.003)
+    assert np.diff(times).min() == pytest.approx(1 / 60, abs=0.003)  # a reader that is late misses some
 
 
 def test_room_cameras_run_by_the_desk_command_and_two_frames_of_a_still_room_differ(bench: Bench) -> None:
@@ -141,8 +142,11 @@ def test_lights_and_colours_reach_the_picture(bench: Bench) -> None:
     a, b = (o["name"] for o in bench.ask("scene")["scene"]["objects"][:2])
     before = reader.latest()
     assert before is not None
+    named = {p["name"]: p["color"] for p in bench.ask("report")["pieces"]}
     bench.ask("swap_colors", a, b)
-    end = time.monotonic() + 5
+    swapped = {p["name"]: p["color"] for p in bench.ask("report")["pieces"]}
+    assert (swapped[a], swapped[b]) == (named[b], named[a])
+    end = time.monotonic() + 60
     while (after := reader.latest()) is None or after["scene_id"] == before["scene_id"]:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -155,9 +159,9 @@ def test_lights_and_colours_reach_the_picture(bench: Bench) -> None:
 def test_a_camera_can_go_dark_and_come_back(bench: Bench) -> None:
     bench.picture("d455")
     bench.ask("blackout", "d455", "on")
-    time.sleep(0.5)  # a picture being drawn is still handed out
-    with pytest.raises(AssertionError, match="no picture"):
-        bench.picture("d455", time.monotonic_ns(), most_s=1.0)
+    feed, end = PictureFeed(bench.config.shm.prefix, "d455"), time.monotonic() + 60
+    while feed.next(1.0) is not None:  # a picture being drawn is still handed out
+        assert time.monotonic() < end
     bench.picture("room_bed", time.monotonic_ns())
     bench.ask("blackout", "d455", "off")
     bench.picture("d455", time.monotonic_ns())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from wardarm.sim.lockstep import Lockstep
 from wardarm.sim.plant import KinematicPlant
 from wardarm.sim.ur_controller import Runtime, SafetyMode
 from wardarm.sim.ur_controller.controller import Controller
-from wardarm.sim.ur_controller.rtde_fields import output_packer
+from wardarm.sim.ur_controller.dashboard import Dashboard
+from wardarm.sim.ur_controller.links import FarEnd
+from wardarm.sim.ur_controller.rtde_fields import output_packer, type_of, write_inputs
 
 START = (0.0, -1.57, 1.57, -1.57, -1.57, 0.0)
 LOOP = "def loop():\n while True:\n  sync()\n end\nend\n"
@@ -29,7 +33,7 @@ def made(program: str = "") -> Lockstep:
 
 
 def field(sim: Lockstep, name: str, kind: str = "i") -> int:
-    return int(struct.unpack(f">{kind}", output_packer([name], None)(sim.controller)[3:])[0])
+    return int(struct.unpack(f">{kind}", output_packer((name,), None)(sim.controller)[3:])[0])
 
 
 MODES: dict[str, tuple[int, int, Callable[[Controller], object]]] = {
@@ -171,3 +175,87 @@ def test_input_recipes_are_numbered_in_the_order_of_their_set_up() -> None:
         assert other.ask("I", b"input_int_register_5,input_int_register_30") == b"\x00IN_USE,INT32"
         assert other.ask("I", b"input_int_register_30,nothing_such") == b"\x00INT32,NOT_FOUND"
         assert other.ask("I", b"input_int_register_30") == b"\x01INT32"
+
+
+NAMED = {
+    "actual_q": "VECTOR6D", "target_q": "VECTOR6D", "actual_qd": "VECTOR6D", "actual_TCP_pose": "VECTOR6D",
+    "robot_mode": "INT32", "safety_mode": "INT32", "safety_status_bits": "UINT32", "robot_status_bits": "UINT32",
+    "runtime_state": "UINT32", "actual_digital_input_bits": "UINT64", "speed_scaling": "DOUBLE", "safety_status": "INT32",
+    **{f"output_int_register_{n}": "INT32" for n in range(24)}, **{f"input_double_register_{n}": "DOUBLE" for n in range(24)},
+}  # fmt: skip
+
+
+def test_the_fields_that_clients_ask_for_are_there_at_every_version() -> None:
+    for minor in range(11, 22):
+        assert {name: type_of(name, (5, minor)) for name in NAMED} == NAMED
+
+
+def dashboard(sim: Lockstep, *commands: str) -> list[str]:
+    """What a client of port 29999 reads: the greeting, then an answer a line."""
+    port, link = Dashboard(sim.controller), FarEnd()
+    port.opened(link)
+    for command in commands:
+        link.buffer += command.encode() + b"\n"
+        port.received(link)
+        sim.step()
+        port.publish()
+    return link.arrived.decode().splitlines()
+
+
+def test_the_dashboard_says_what_ur_rtde_matches_letter_by_letter(tmp_path: Path) -> None:
+    (tmp_path / "loop.script").write_text(LOOP)
+    sim = made()
+    sim.controller.programs = tmp_path
+    said = dashboard(sim, "load loop.urp", "play", "pause", "play", "stop", "PolyscopeVersion", "get serial number")
+    assert said[0] == "Connected: Universal Robots Dashboard Server"
+    assert said[2:6] == ["Starting program", "Pausing program", "Starting program", "Stopped"]
+    assert re.fullmatch(r"URSoftware 5\.21\.0\.0 \(.+\)", said[6])
+    assert said[7].isdigit()
+    sim.controller.safety.protective_stop(sim.time_s, "test")
+    assert dashboard(sim, "unlock protective stop")[1].startswith("Cannot unlock protective stop until 5s")
+    sim.run(5.0)
+    assert dashboard(sim, "unlock protective stop")[1] == "Protective stop releasing"
+
+
+@pytest.mark.parametrize(("frequency_hz", "ticks"), [(1000.0, 2), (40_000.0, 80)])
+def test_an_encoder_input_counts_every_rising_edge_up_to_40_khz(frequency_hz: float, ticks: int) -> None:
+    sim = made(
+        "def p():\n encoder_enable_pulse_decode(0, 3, 8, 9)\n last = encoder_get_tick_count(0)\n while True:\n  sync()\n"
+        "  now = encoder_get_tick_count(0)\n  write_output_integer_register(12, now - last)\n  last = now\n end\nend\n"
+    )
+    sim.pulses(True, frequency_hz=frequency_hz)
+    sim.step(3)
+    begun = len(sim.history)
+    sim.step(500)
+    assert set(sim.history["ints"][begun:, 0]) == {ticks}
+    sim.pulses(False)
+    sim.step(10)
+    assert sim.int_register(12) == 0
+
+
+def test_a_digital_input_that_is_stuck_high_counts_nothing() -> None:
+    sim = made(
+        "def p():\n encoder_enable_pulse_decode(0, 3, 8, 9)\n while True:\n"
+        "  write_output_integer_register(12, encoder_get_tick_count(0))\n  sync()\n end\nend\n"
+    )
+    sim.controller.digital_in |= 1 << 8
+    sim.step(500)
+    assert sim.int_register(12) == 0
+
+
+def test_a_watchdog_of_10_hz_stops_the_program_0_1_s_after_the_last_word() -> None:
+    sim = made('def p():\n rtde_set_watchdog("input_int_register_5", 10, "stop")\n while True:\n  sync()\n end\nend\n')
+    for _ in range(20):
+        write_inputs({"input_int_register_5": 1}, sim.controller)
+        sim.step(40)
+    assert sim.playing
+    assert sim.until(lambda s: not s.playing) == pytest.approx(10, abs=2)
+
+
+def test_a_client_that_says_nothing_keeps_its_connection() -> None:
+    """ur_rtde gives a connection up after 2.5 s without a word; the controller does not."""
+    with robot("--lock-step") as ur:
+        client = Rtde(ur)
+        assert client.ask("V", struct.pack(">H", 2)) == b"\x01"
+        ur.ask("step 2500")
+        assert struct.unpack(">4I", client.ask("v"))[:2] == (5, 21)

@@ -17,7 +17,7 @@ VALUES = (
     "p[1e308*10, 0, 0, 0, 0, 0]", "struct(a = 1)", "handle",
 )  # fmt: skip
 HOME = (0.0, -1.57, 1.57, -1.57, -1.57, 0.0)
-EVERYTHING = output_packer(list(OUTPUTS), 1)
+EVERYTHING = output_packer(tuple(OUTPUTS), 1)
 
 
 def published(c: Controller) -> int:

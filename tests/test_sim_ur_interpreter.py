@@ -36,7 +36,7 @@ class Statements:
 
     def __init__(self, ur: Robot, program: str = PLAIN, begin: str = "") -> None:
         self.ur, self.mark = ur, len(ur.log())
-        self.link = socket.create_connection((ur.address, 30020), timeout=10)
+        self.link = socket.create_connection((ur.address, 30020), timeout=60)
         self.file = self.link.makefile("rw")
         ur.run(program)
         ur.wait("the host", lambda s: s["program"] == "host")
@@ -73,7 +73,7 @@ class Statements:
 
     @staticmethod
     def until(condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < end, "it never came"
 
@@ -182,7 +182,7 @@ def test_what_comes_before_the_mode_waits_or_is_cleared(ur: Robot) -> None:
 
 
 def write_register(ur: Robot, value: int) -> None:
-    with socket.create_connection((ur.address, 30004), timeout=10) as link, link.makefile("rb") as stream:
+    with socket.create_connection((ur.address, 30004), timeout=60) as link, link.makefile("rb") as stream:
         name = b"input_int_register_0"
         link.sendall(struct.pack(">HBH", 5, ord("V"), 2) + struct.pack(">HB", 3 + len(name), ord("I")) + name)
         stream.read(4)

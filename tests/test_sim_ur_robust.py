@@ -29,13 +29,13 @@ def recording(ur: Robot) -> Iterator[Recording]:
 def goes_on(ur: Robot, recording: Recording) -> None:
     """Another 250 samples arrive without a gap, and every port still answers."""
     mark = len(recording.rows) + 250
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while len(recording.rows) < mark:
         assert time.monotonic() < end, "no more samples"
         time.sleep(0.01)
     stamps = recording.stop()["timestamp"]
     assert set((stamps[1:] - stamps[:-1]).round(6)) == {0.002}
-    with socket.create_connection((ur.address, 29999), timeout=5) as link, link.makefile("rw") as dashboard:
+    with socket.create_connection((ur.address, 29999), timeout=60) as link, link.makefile("rw") as dashboard:
         dashboard.readline()
         dashboard.write("robotmode\n")
         dashboard.flush()
@@ -51,13 +51,13 @@ def test_malformed_rtde_packages(ur: Robot, recording: Recording) -> None:
         *(rng.randbytes(rng.randrange(1, 400)) for _ in range(60)),
     ]  # fmt: skip
     for data in bad:
-        with socket.create_connection((ur.address, 30004), timeout=5) as link:
+        with socket.create_connection((ur.address, 30004), timeout=60) as link:
             link.sendall(struct.pack(">HBH", 5, ord("V"), 2) + data)
     goes_on(ur, recording)
 
 
 def test_input_packages_of_a_wrong_size_change_nothing_and_are_answered_with_an_error(ur: Robot) -> None:
-    with socket.create_connection((ur.address, 30004), timeout=5) as link, link.makefile("rb") as stream:
+    with socket.create_connection((ur.address, 30004), timeout=60) as link, link.makefile("rb") as stream:
         names = b"input_int_register_30,input_double_register_30"
         link.sendall(struct.pack(">HBH", 5, ord("V"), 2) + struct.pack(">HB", 3 + len(names), ord("I")) + names)
         assert stream.read(4)[3] == 1
@@ -79,7 +79,7 @@ def test_garbage_on_the_dashboard_the_gripper_and_the_interpreter(ur: Robot, rec
             b"A" * 200_000,
             "é\n".encode(),
         ):
-            with socket.create_connection((ur.address, port), timeout=5) as link:
+            with socket.create_connection((ur.address, port), timeout=60) as link:
                 try:
                     link.sendall(data)
                 except ConnectionError:
@@ -90,12 +90,12 @@ def test_garbage_on_the_dashboard_the_gripper_and_the_interpreter(ur: Robot, rec
 def test_a_script_of_ten_megabytes_is_refused_with_its_size(ur: Robot, recording: Recording) -> None:
     line = b"  textmsg(1)\n"
     ur.run("def big():\n" + (line * (10_000_000 // len(line))).decode() + "end\n")
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not any("characters is refused" in text for text in ur.log()):
         assert time.monotonic() < end, ur.log()[-3:]
         time.sleep(0.05)
     ur.run('def small():\n  textmsg("after the big one")\nend\n')
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while "textmsg: after the big one" not in ur.log():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -104,7 +104,7 @@ def test_a_script_of_ten_megabytes_is_refused_with_its_size(ur: Robot, recording
 
 def test_a_hundred_connections(ur: Robot, recording: Recording) -> None:
     ports = (30001, 30002, 30003, 30004, 29999, 30011, 30012, 30013, 30020, 63352)
-    links = [socket.create_connection((ur.address, ports[n % len(ports)]), timeout=5) for n in range(100)]
+    links = [socket.create_connection((ur.address, ports[n % len(ports)]), timeout=60) for n in range(100)]
     assert all(link.fileno() >= 0 for link in links)
     ur.state()
     for link in links:
@@ -128,11 +128,11 @@ def test_half_open_sockets_and_clients_that_never_read(ur: Robot, recording: Rec
                     + b"\x00\x03S"
                 )
             links.append(link)
-        half = socket.create_connection((ur.address, port), timeout=5)
+        half = socket.create_connection((ur.address, port), timeout=60)
         half.shutdown(socket.SHUT_WR)
         links.append(half)
     now = ur.state()["time_s"]
-    ur.wait("two seconds", lambda s: s["time_s"] > now + 2.0, 30)
+    ur.wait("two seconds", lambda s: s["time_s"] > now + 2.0, 60)
     for link in links:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes with a reset
         link.close()
@@ -144,7 +144,7 @@ def test_a_program_counts_even_if_its_sender_hangs_up_at_once_without_reading(ur
         with socket.create_connection((ur.address, port)) as link:
             link.sendall(f'sec said():\n  textmsg("from {port}")\nend\n'.encode())
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while f"textmsg: from {port}" not in ur.log():
             assert time.monotonic() < end, ur.log()[-4:]
             time.sleep(0.01)

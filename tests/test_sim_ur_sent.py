@@ -158,7 +158,7 @@ def test_a_program_on_one_line_and_lines_after_a_good_one_run(ur: Robot) -> None
 # --- play
 class Dashboard:
     def __init__(self, ur: Robot) -> None:
-        self.link = socket.create_connection((ur.address, 29999), timeout=30)
+        self.link = socket.create_connection((ur.address, 29999), timeout=60)
         self.file = self.link.makefile("rw")
         self.file.readline()
 

@@ -23,7 +23,7 @@ def ur() -> Iterator[Robot]:
 
 class Stream:
     def __init__(self, address: str, port: int) -> None:
-        self.link = socket.create_connection((address, port), timeout=10)
+        self.link = socket.create_connection((address, port), timeout=60)
         self.file = self.link.makefile("rb")
 
     def package(self) -> tuple[int, bytes]:
@@ -44,7 +44,7 @@ class Stream:
 
     def message(self, wanted: Callable[[int, bytes], bool]) -> bytes:
         """The payload of the first robot message (type, payload) that is wanted."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             kind, body = self.package()
             if kind == 20 and wanted(body[9], body[10:]):
@@ -83,7 +83,7 @@ def test_the_state_says_what_the_robot_does(ur: Robot) -> None:
     assert numbers[12:18] == pytest.approx((0, -0.425, -0.3922, 0, 0, 0))
     assert numbers[18:24] == pytest.approx((0.1625, 0, 0, 0.1333, 0.0997, 0.0996))
     ur.ask("inject safeguard on")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while state[3][60] != 5:
         assert time.monotonic() < end
         state = stream.state()
@@ -127,7 +127,7 @@ def test_global_variables_are_streamed_with_their_types(ur: Robot) -> None:
         'def vars():\n global i = 3\n global f = 0.5\n global s = "x"\n global l = [1, 2]\n global ok = True\n sleep(2)\nend\n'
     )
     names: list[bytes] = []
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     values = b""
     while not values:
         assert time.monotonic() < end
@@ -192,7 +192,7 @@ def test_read_only_ports_take_no_script(ur: Robot) -> None:
             while link.recv(65536):
                 pass
     ur.run('def yes():\n  textmsg("after them")\nend\n')
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while "textmsg: after them" not in ur.log():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -202,7 +202,7 @@ def test_read_only_ports_take_no_script(ur: Robot) -> None:
 def test_interpreter_mode_runs_statements_and_says_what_it_discards(ur: Robot) -> None:
     ur.run('def host():\n  global n = 1\n  interpreter_mode()\n  textmsg("left with ", n)\nend\n')
     ur.wait("the program", lambda s: s["runtime"] == "PLAYING")
-    with socket.create_connection((ur.address, 30020), timeout=10) as link, link.makefile("rw") as file:
+    with socket.create_connection((ur.address, 30020), timeout=60) as link, link.makefile("rw") as file:
 
         def ask(statement: str) -> str:
             file.write(statement + "\n")

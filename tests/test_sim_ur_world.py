@@ -18,7 +18,7 @@ from wardarm.sim.ur_controller.__main__ import parser
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Robot]:
-    with robot("--power-on-s", "0.4", "--brake-release-s", "0.2") as made:
+    with robot("--power-on-s", "1.0", "--brake-release-s", "0.2") as made:
         yield made
 
 
@@ -32,7 +32,7 @@ class Lines:
     """A client of a line protocol."""
 
     def __init__(self, address: str, port: int, greeting: bool = True) -> None:
-        self.link = socket.create_connection((address, port), timeout=10)
+        self.link = socket.create_connection((address, port), timeout=60)
         self.file = self.link.makefile("rw")
         self.greeting = self.file.readline() if greeting else ""
 
@@ -76,7 +76,7 @@ def test_local_control_refuses_commands_and_scripts_but_answers_questions(ur: Ro
     assert "switch to remote control" in d.ask("power off")
     assert d.ask("robotmode") == "Robotmode: RUNNING"
     ur.run("def no():\n  sleep(5)\nend\n")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not any("the robot is in local control" in line for line in ur.log()):
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -91,19 +91,22 @@ def test_power_on_and_brake_release_take_their_time_on_the_controllers_clock(ur:
     assert d.ask("robotmode") == "Robotmode: POWER_ON"
     start = ur.state()["time_s"]
     idle = ur.wait("idle", lambda s: s["robot_mode"] == "IDLE")
-    assert 0.3 < idle["time_s"] - start + 0.05 < 1.5
+    assert 0.5 < idle["time_s"] - start + 0.05 < 5
     d.ask("brake release")
     ur.wait("running", lambda s: s["robot_mode"] == "RUNNING")
 
 
-def test_a_protective_stop_can_be_unlocked_after_five_seconds_only(ur: Robot) -> None:
-    d = Lines(ur.address, 29999)
-    ur.ask("inject protective a person pushed")
-    since = ur.state()["time_s"]
-    assert d.ask("unlock protective stop").startswith("Cannot unlock protective stop until 5s after occurrence.")
-    ur.wait("five seconds", lambda s: s["time_s"] > since + 5.1, 30)
-    assert d.ask("unlock protective stop") == "Protective stop releasing"
-    assert ur.state()["safety_mode"] == "NORMAL"
+def test_a_protective_stop_can_be_unlocked_after_five_seconds_only() -> None:
+    with robot("--lock-step") as made:
+        d = Lines(made.address, 29999)
+        made.ask("inject protective a person pushed")
+        refused = "Cannot unlock protective stop until 5s after occurrence."
+        assert d.ask("unlock protective stop").startswith(refused)
+        made.ask("step 2490")
+        assert d.ask("unlock protective stop").startswith(refused)
+        made.ask("step 20")
+        assert d.ask("unlock protective stop") == "Protective stop releasing"
+        assert made.state()["safety_mode"] == "NORMAL"
 
 
 def test_a_safeguard_with_reset_waits_for_it(ur: Robot) -> None:
@@ -152,7 +155,7 @@ def test_recovery_mode_lets_nothing_but_a_hand_move_the_arm(ur: Robot) -> None:
     ur.ask("inject recovery on")
     assert Lines(ur.address, 29999).ask("safetymode") == "Safetymode: RECOVERY"
     ur.run("def go():\n  movej([0.5,-1.57,1.57,-1.57,-1.57,0])\nend\n")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not any("program go refused: safety is RECOVERY" in line for line in ur.log()):
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -168,7 +171,7 @@ def test_power_loss_drops_everybody_and_comes_back_powered_off(ur: Robot) -> Non
     ur.ask("inject power_loss 1")
     assert d.file.readline() == ""
     since = ur.state()["time_s"]
-    with socket.create_connection((ur.address, 29999), timeout=10) as link:
+    with socket.create_connection((ur.address, 29999), timeout=60) as link:
         assert link.recv(1) == b""
     ur.wait("the mains", lambda s: s["time_s"] > since + 1.2)
     assert Lines(ur.address, 29999).ask("robotmode") == "Robotmode: POWER_OFF"
@@ -182,7 +185,7 @@ def test_force_and_payload_are_felt_and_slow_stretches_the_cycles(ur: Robot) -> 
     )
     ur.wait("the force", lambda s: s["output_doubles"][0] == pytest.approx(-19.64))
     ur.ask("inject slow 4")
-    ur.wait("slowness", lambda s: s["sim_rate"] < 0.4, 20)
+    ur.wait("slowness", lambda s: s["sim_rate"] < 0.4, 60)
     ur.ask("inject slow 1")
 
 
@@ -224,7 +227,7 @@ def test_the_dashboard_loads_and_plays_programs_of_a_folder(tmp_path: Path) -> N
 
 
 def test_the_gripper_needs_activation_and_releases_in_an_emergency() -> None:
-    with robot("--gripper-inactive") as made:
+    with robot("--gripper-inactive", "--lock-step") as made:
         gripper = Lines(made.address, 63352, greeting=False)
 
         def set_(text: str) -> bytes:
@@ -236,14 +239,15 @@ def test_the_gripper_needs_activation_and_releases_in_an_emergency() -> None:
         assert gripper.ask("GET POS") == "POS 0"
         assert set_("ACT 1") == b"ack"
         assert gripper.ask("GET STA") == "STA 1"
-        end = time.monotonic() + 20
-        while gripper.ask("GET POS") != "POS 255":
-            assert time.monotonic() < end
+        made.ask("step 1000")  # 1 s of activation, 0.7 s to close
+        assert gripper.ask("GET POS") == "POS 255"
         assert (gripper.ask("GET STA"), gripper.ask("GET OBJ"), gripper.ask("GET PRE")) == ("STA 3", "OBJ 3", "PRE 255")
         assert set_("ADR 1 ATR 1") == b"ack"
         assert gripper.ask("GET FLT") == "FLT 15"
-        while gripper.ask("GET POS") != "POS 0":
-            assert time.monotonic() < end
+        made.ask("step 2000")
+        assert gripper.ask("GET POS") not in ("POS 255", "POS 0")  # slowly
+        made.ask("step 1000")
+        assert gripper.ask("GET POS") == "POS 0"
         assert gripper.ask("SET POS 300") == "?"
         assert gripper.ask("GET XYZ") == "?"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import soonest
 from ur_bench import Recording, Robot, robot
 from wardarm.gate.pwm_unix import UnixPwm
 from wardarm.sim.gripper import AT_REQUEST, MOVING, STOPPED_CLOSING, FreeFingers, GripperPort
@@ -37,7 +38,7 @@ def test_gates_datagrams_are_counted_as_edges(wired: tuple[Robot, UnixPwm]) -> N
     ur.run(COUNT)
     ur.wait("the program", lambda s: s["runtime"] == "PLAYING")
     pwm.on()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while ur.state()["output_ints"][0] < 400:
         pwm.renew()
         assert time.monotonic() < end
@@ -52,12 +53,15 @@ def test_gates_datagrams_are_counted_as_edges(wired: tuple[Robot, UnixPwm]) -> N
 
 def test_a_frozen_controller_sends_nothing_and_then_goes_on() -> None:
     with robot() as ur:
-        before = ur.state()["cycle"]
-        ur.ask("inject freeze 0.4")
-        begin = time.monotonic()
-        after = ur.state()["cycle"]
-        assert time.monotonic() - begin > 0.2
-        assert after - before < 150
+
+        def cycles() -> int:
+            before, begin = ur.state()["cycle"], time.monotonic()
+            ur.ask("inject freeze 0.4")
+            after = ur.state()["cycle"]
+            assert time.monotonic() - begin > 0.2
+            return int(after - before)
+
+        soonest(cycles, 150)
 
 
 # --- gripper
@@ -107,7 +111,7 @@ def test_what_the_gripper_does_not_know_changes_nothing(gripper: tuple[FreeFinge
 
 
 def test_the_gripper_acknowledges_without_a_newline_as_the_real_one_does() -> None:
-    with robot() as ur, socket.create_connection((ur.address, 63352), timeout=5) as link:
+    with robot() as ur, socket.create_connection((ur.address, 63352), timeout=60) as link:
         link.sendall(b"SET POS 100\n")
         assert link.recv(16) == b"ack"
         link.sendall(b"GET PRE\n")

@@ -44,7 +44,7 @@ def test_receive_gets_the_whole_state(ur: Robot) -> None:
 
 def test_samples_come_once_every_two_milliseconds_of_controller_time(ur: Robot) -> None:
     recording = Recording(ur.address)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while len(recording.rows) < 500:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -115,7 +115,7 @@ def test_script_client_starts_a_program(ur: Robot) -> None:
     assert client.isConnected()
     started = ur.state()["cycle"]
     client.sendScriptCommand('def hello():\n  textmsg("hello from a script")\nend\n')
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while "textmsg: hello from a script" not in ur.log():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -168,7 +168,7 @@ class Client:
     """RTDE by hand, for what ur_rtde never sends."""
 
     def __init__(self, address: str) -> None:
-        self.link = socket.create_connection((address, 30004), timeout=5)
+        self.link = socket.create_connection((address, 30004), timeout=60)
 
     def ask(self, kind: str, payload: bytes) -> bytes:
         self.link.sendall(struct.pack(">HB", 3 + len(payload), ord(kind)) + payload)
@@ -201,7 +201,7 @@ def test_an_input_belongs_to_one_client_until_it_leaves(ur: Robot) -> None:
     assert first.ask("I", b"input_int_register_40") == b"\x01INT32"
     assert second.ask("I", b"input_int_register_40") == b"\x00IN_USE"
     first.link.close()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while second.ask("I", b"input_int_register_40") != b"\x01INT32":
         assert time.monotonic() < end
     second.link.close()

@@ -40,7 +40,7 @@ class Robot:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert self.address in line, f"the simulated controller did not start: {line!r}"
-        self.control = socket.create_connection((self.address, 30100), timeout=10)
+        self.control = socket.create_connection((self.address, 30100), timeout=60)
         self.answers = self.control.makefile("r")
 
     def ask(self, command: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Robot:
             while link.recv(65536):  # hanging up with the stream unread would cut off what is still on its way
                 pass
 
-    def wait(self, what: str, condition: Any, timeout_s: float = 10.0) -> dict[str, Any]:
+    def wait(self, what: str, condition: Any, timeout_s: float = 60.0) -> dict[str, Any]:
         """Until `condition(state)`; the timeout is wall time and only for a robot that never gets there."""
         end = time.monotonic() + timeout_s
         while True:
@@ -77,7 +77,7 @@ class Robot:
         self.answers.close()
         self.control.close()
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -102,7 +102,7 @@ class Recording:
     )  # fmt: skip
 
     def __init__(self, address: str) -> None:
-        self.link = socket.create_connection((address, 30004), timeout=10)
+        self.link = socket.create_connection((address, 30004), timeout=60)
         self.stream = self.link.makefile("rb")
         self._ask("V", struct.pack(">H", 2))
         names = ",".join(name for name, _, _ in self.FIELDS)
@@ -132,7 +132,7 @@ class Recording:
     def stop(self) -> np.ndarray:
         """All cycles so far, one record each."""
         self.done = True
-        self.thread.join(5)
+        self.thread.join(60)
         self.link.close()
         dtype = np.dtype(
             [

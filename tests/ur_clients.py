@@ -41,7 +41,7 @@ def fresh(robot: Robot, program: str = "") -> None:
     robot.ask("inject reset")
     robot.ask(HOME)
     if program:
-        with socket.create_connection((robot.address, 29999), timeout=10) as dashboard:
+        with socket.create_connection((robot.address, 29999), timeout=60) as dashboard:
             dashboard.sendall(f"load {program}\nquit\n".encode())
             while dashboard.recv(4096):
                 pass

@@ -57,14 +57,14 @@ class Ask:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._file = socket.create_connection((address, 30100), timeout=10).makefile("rw")
+        self._file = socket.create_connection((address, 30100), timeout=60).makefile("rw")
 
     def __call__(self, command: str) -> dict[str, Any]:
         self._file.write(command + "\n")
         self._file.flush()
         return json.loads(self._file.readline())
 
-    def until(self, condition: Callable[[dict[str, Any]], bool], seconds: float = 10.0) -> Any:
+    def until(self, condition: Callable[[dict[str, Any]], bool], seconds: float = 60.0) -> Any:
         """True once the controller's state fulfils it; else the state's essentials after that much controller time."""
         state = self("state")
         end = state["time_s"] + seconds
@@ -466,7 +466,7 @@ def _receive_again(r: Any, ask: Ask) -> Any:
 
 def _seen(ask: Ask, command: str, check: Callable[[], bool]) -> Any:
     ask(command)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not check():
         if time.monotonic() > end:
             return f"not seen after {command}"
@@ -518,7 +518,7 @@ class _Outputs:
         self.r = rtde_receive.RTDEReceiveInterface(address)
 
     def until(self, check: Callable[[Any], bool]) -> Any:
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while not check(self.r):
             if time.monotonic() > end:
                 return f"outputs {self.r.getActualDigitalOutputBits():b}"
@@ -535,7 +535,7 @@ def _register(call: Callable[[Any], Any], kind: str, number: int, wanted: float)
         name = "integer" if kind == "int" else "float"
         source = f"sec r():\n  write_output_{name}_register(19, read_input_{name}_register({number}))\nend\n"
         good = call(io)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while ask("state")[f"output_{kind}s"][7] != wanted:
             with socket.create_connection((ask.address, 30002)) as link:
                 link.sendall(source.encode())

@@ -158,7 +158,9 @@ class Dashboard:
         try:
             return getattr(client, name)()
         except Exception as e:  # ur_rtde raises RuntimeError for any answer or socket error
-            raise RobotRefused(f"controller {self._host}: dashboard '{name}': {str(e).strip() or 'no answer'}") from e
+            words = str(e).strip()
+            words = "no answer" if words in ("", "Operation canceled") else words  # its time-out is a cancelled read
+            raise RobotRefused(f"controller {self._host}: dashboard '{name}': {words}") from e
 
     def _call(self, name: str) -> object:
         with self._lock:

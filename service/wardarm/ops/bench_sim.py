@@ -2,8 +2,9 @@
 
 Lock-step: controller cycles a second of processor time while the player plays, on perfect joints and on the MuJoCo
 bedside, and whether two runs here and one in a process of its own have the same digest. Real time: the share of one
-core that `wardarm sim ur` takes at 500 Hz while the player plays and a client reads RTDE at 500 Hz; `sim_rate` 1 says
-that it kept up.
+core that `wardarm sim ur` takes at 500 Hz while the player plays and a client reads RTDE at 500 Hz, in several windows;
+`sim_rate` 1 says that it kept up. Processor seconds of a shared machine vary with its neighbours: `loops_per_s` is what a
+simulated second costs in runs of a fixed pure-Python loop, timed between the windows; it can be compared between machines.
 
     python -m wardarm.ops.bench_sim --json [--seconds 10]
 """
@@ -11,15 +12,18 @@ that it kept up.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +39,9 @@ LOADED, RUNNING = 1, 2
 MOVE = np.array([0.2, 0.1, -0.1, 0.1, 0.0, 0.1])
 KNOT_S, KNOTS = 0.05, 100
 _ADDRESS_TRIES = 20
+WINDOWS = 5
+LOOP_ROUNDS = 1_000_000
+_LOOK_S = 0.1
 
 
 def trajectory(start: Any, id: int) -> bytes:
@@ -93,6 +100,18 @@ def lockstep(bedside: bool) -> dict[str, Any]:
     }
 
 
+def loop_s() -> float:
+    """Processor time of a fixed pure-Python loop: what this machine gives a second of now."""
+    began, x = time.thread_time(), 0.0
+    for i in range(LOOP_ROUNDS):
+        x += i * 0.5
+    return time.thread_time() - began
+
+
+def _p50_max(values: Sequence[float]) -> dict[str, float]:
+    return {"p50": round(statistics.median(values), 3), "max": round(max(values), 3)}
+
+
 class _RealTime:
     """`wardarm sim ur` in a process of its own, with this process in arm's and gate's place."""
 
@@ -136,24 +155,29 @@ class _RealTime:
         player, _ = self.arm.accept()
         self.beater.start()
         self.ask("pwm 8 on")
-        began, cpu, id = time.monotonic(), self._cpu_s(), 0
-        first = self.ask("state")
-        while time.monotonic() - began < seconds:
-            state = self.ask("state")
-            if state["output_ints"][0] == 0:
-                id += 1
-                player.sendall(trajectory(np.array(state["target_q"]), id))
-                time.sleep(0.5)
-            time.sleep(0.1)
-        passed, cpu = time.monotonic() - began, self._cpu_s() - cpu
-        last = self.ask("state")
+        id, windows, loops = 0, [], [loop_s()]
+        for _ in range(WINDOWS):
+            began, cpu, first = time.monotonic(), self._cpu_s(), self.ask("state")["cycle"]
+            while time.monotonic() - began < seconds / WINDOWS:
+                state = self.ask("state")
+                if state["output_ints"][0] == 0 and state["output_ints"][2] == id:
+                    id += 1
+                    player.sendall(trajectory(np.array(state["target_q"]), id))
+                time.sleep(_LOOK_S)
+            state, passed, cpu = self.ask("state"), time.monotonic() - began, self._cpu_s() - cpu
+            windows.append((cpu / passed, (state["cycle"] - first) * CYCLE_S / passed))
+            loops.append(loop_s())
         player.close()
+        shares = [share for share, _ in windows]
+        in_loops = [share / rate / (a + b) * 2 for (share, rate), a, b in zip(windows, loops, loops[1:], strict=False)]
         return {
-            "core_share": round(cpu / passed, 3),
-            "sim_rate": round((last["cycle"] - first["cycle"]) * CYCLE_S / passed, 4),
+            "core_share": _p50_max(shares),
+            "loops_per_s": _p50_max(in_loops),
+            "loop_ms": _p50_max([s * 1e3 for s in loops]),
+            "sim_rate": round(min(rate for _, rate in windows), 4),
             "trajectories": id,
             "rtde_packets": self.reader.packets,
-            "last_error": last["last_error"],
+            "last_error": state["last_error"],
         }
 
     def _cpu_s(self) -> float:
@@ -194,12 +218,10 @@ class _Rtde:
         return self.stream.read(size - 3)
 
     def _read(self) -> None:
-        while not self._done:
-            head = self.stream.read(3)
-            if len(head) < 3:
-                return
-            self.stream.read(struct.unpack(">H", head[:2])[0] - 3)
-            self.packets += 1
+        with contextlib.suppress(ConnectionResetError):  # the simulator ends first
+            while not self._done and len(head := self.stream.read(3)) == 3:
+                self.stream.read(struct.unpack(">H", head[:2])[0] - 3)
+                self.packets += 1
 
     def write(self, beat: int) -> None:
         self.link.sendall(struct.pack(">HBBii", 12, ord("U"), self._recipe, beat, 1))

@@ -47,6 +47,8 @@ class FreeFingers:
         return self.opening, self._obj
 
     def step(self, cycle_s: float) -> None:
+        if self.opening == self.target and self._obj == AT_REQUEST:
+            return
         most = cycle_s / STROKE_S * (0.13 + 0.87 * self.speed / 255)  # slowest 20 of 150 mm/s, data sheet
         closing = self.target < self.opening
         self.opening += max(-most, min(most, self.target - self.opening))
@@ -82,6 +84,7 @@ class GripperPort(Service):
         self._cycle_s = cycle_s
         self._activating_s = 0.0
         self._fault = 0
+        self.pending = (self,)  # activation takes its time whether somebody listens or not
 
     def received(self, link: Connection) -> None:
         for line in link.lines():

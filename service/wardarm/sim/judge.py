@@ -85,6 +85,7 @@ class Judge:
         self._rise = dict.fromkeys(self.world.pieces, 0.0)
         self._held: set[str] = set()
         self._touching: set[str] = set()
+        self._contacts: bytes | None = None
         self.touches = Touches()
 
     def moved(self, name: str) -> None:
@@ -100,6 +101,9 @@ class Judge:
             if rise > self._rise[name]:
                 self._rise[name] = float(rise)
         geoms = d.contact.geom
+        same, self._contacts = self._contacts, geoms.tobytes()
+        if self._contacts == same and not self._touching:
+            return  # what touches what is as it was; only of a touch the force matters again
         classes: list[list[int]] = self._class[geoms].tolist()  # a dozen contacts: plain Python is faster than arrays
         gripped: set[str] = set()
         on_table: set[str] = set()
@@ -126,7 +130,6 @@ class Judge:
     def piece(self, name: str) -> PieceVerdict:
         w = self.world
         pos, start = w.piece_pos(name), self._start[name]
-        scene_object = next((o for o in w.scene.objects if o.name == name), None) if w.scene else None
         lifted, held = self._rise[name] > LIFTED_M, name in self._held
         standing = (
             abs(float(pos[2])) < STANDING_Z_M
@@ -137,7 +140,7 @@ class Judge:
         return PieceVerdict(
             name=name,
             kind=name[:-1],
-            color=scene_object.color if scene_object else "",
+            color=w.piece_color_name(name),
             pos_m=(float(pos[0]), float(pos[1]), float(pos[2])),
             rise_m=self._rise[name],
             moved_m=float(np.hypot(*(pos - start)[:2])),

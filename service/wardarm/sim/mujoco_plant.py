@@ -76,6 +76,7 @@ class MujocoPlant:
         m = world.model
         self._root = int(m.body_rootid[m.body("base").id])
         self._links = np.flatnonzero(m.body_rootid == self._root)
+        self._of_arm = m.body_rootid[m.geom_bodyid] == self._root
 
     def reset(self, q: Six) -> PlantState:
         """Joints there at once, at rest."""
@@ -99,7 +100,8 @@ class MujocoPlant:
     def _tcp_force(self) -> Six:
         """What the world outside pushes the arm with, at the TCP: N and Nm, base frame."""
         d = self.world.data
-        if not d.ncon:
+        one, other = self._of_arm[d.contact.geom].T
+        if not (one ^ other).any():  # its own parts against each other push it nowhere
             return _NO_FORCE
         mujoco.mj_rnePostConstraint(self.world.model, d)
         torque_force = d.cfrc_ext[self._links].sum(0)  # about the arm's centre of mass

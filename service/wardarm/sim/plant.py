@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from operator import add, sub
+from typing import NamedTuple, Protocol
 
 Six = Sequence[float]
 
 
-@dataclass(frozen=True)
-class PlantState:
-    """After one cycle. Base frame; rad, rad/s, N, Nm, A."""
+class PlantState(NamedTuple):
+    """After one cycle. Base frame; rad, rad/s, N, Nm, A. A tuple: one is made every cycle."""
 
     q: Six
     qd: Six
-    tcp_force: Six = field(default=(0.0,) * 6)
-    current: Six = field(default=(0.0,) * 6)
+    tcp_force: Six = (0.0,) * 6
+    current: Six = (0.0,) * 6
 
 
 class Plant(Protocol):
@@ -45,6 +44,6 @@ class KinematicPlant:
 
     def step(self, q_target: Six, qd_target: Six) -> PlantState:
         follow, cycle_s = self._follow, self._cycle_s
-        moved = [(target - q) * follow for q, target in zip(self._q, q_target, strict=True)]
-        self._q = [q + m for q, m in zip(self._q, moved, strict=True)]
-        return PlantState(tuple(self._q), tuple(m / cycle_s if abs(m) > 1e-12 else 0.0 for m in moved))
+        moved = [left * follow for left in map(sub, q_target, self._q)]
+        self._q = list(map(add, self._q, moved))
+        return PlantState(tuple(self._q), tuple([m / cycle_s if abs(m) > 1e-12 else 0.0 for m in moved]))

@@ -130,6 +130,11 @@ class World:
         """The piece's colour as painted, RGB 0..1."""
         return np.array(self.model.geom_rgba[self._geoms[name][0], :3], np.float32)
 
+    def piece_color_name(self, name: str) -> str:
+        """The colour's name: of those in `scenes.COLORS` the one nearest to what is painted."""
+        painted = self.piece_color(name)
+        return min(COLORS, key=lambda color: float(np.linalg.norm(painted - np.asarray(COLORS[color]))))
+
     def body_id(self, name: str) -> int:
         return self._body[name]
 

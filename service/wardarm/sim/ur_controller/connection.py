@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import selectors
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 _RECEIVE = 65536
 _WAITING_MAX = 1 << 20  # bytes; a client that reads nothing at all is dropped
@@ -23,7 +23,7 @@ class Connection:
         self.gone = False
 
     def send(self, data: bytes) -> None:
-        if self.dead or self.gone:
+        if self.dead or self.gone or self.service.muted:
             return
         if not self.waiting:
             try:
@@ -103,7 +103,10 @@ class Service:
 
     def __init__(self, port: int) -> None:
         self.port = port
+        self.muted = False  # injected: it takes connections and what they say, and never sends anything
         self.links: set[Connection] = set()
+        self.pending: Sized = ()
+        """What it waits to publish even without a client."""
 
     def opened(self, link: Connection) -> None: ...
 
@@ -112,7 +115,7 @@ class Service:
     def closed(self, link: Connection) -> None: ...
 
     def publish(self) -> None:
-        """Called once after every tick."""
+        """Called once after every tick in which it has clients or something pending."""
 
 
 class Acceptor:

@@ -39,6 +39,7 @@ class ControlPort(Service):
         self.server, self.controller = server, controller
         self.faults = Faults(server, controller)
         self.scheduled: list[tuple[float, list[str]]] = []
+        self.pending = self.scheduled
         self.commands: dict[str, Command] = {
             "inject": self.inject, "state": self.state, "log": self.log, "pwm": self.pwm, "digital": self.digital,
             "slider": self.slider, "place": self.place, "remote": self.remote, "variables": self.variables,

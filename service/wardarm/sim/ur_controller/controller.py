@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from wardarm.sim.ur_controller.servo import Servo
 
 LOG_LINES = 1000
 SLIDER_STEP = 0.02  # a cycle: a moved speed slider takes up to 100 ms; our figure
+_DRIVEN = (RobotMode.RUNNING, RobotMode.IDLE)
 ELBOW_UP = (0.0, -1.57, 1.57, -1.57, -1.57, 0.0)
 READS_PER_CYCLE = 10
 """After so many reads external_control.urscript of Universal Robots' client library puts a sync() on PolyScope 5."""
@@ -122,8 +122,7 @@ class Controller:
         self.slot = ProgramSlot(self._functions, self.note, compile_inline)
         self._resume_after_safeguard = False
         self._frames: dict[str, Frame] = {}
-        self.tool_at: tuple[float, float, float] | None = None
-        """Where the TCP's target was in the cycle before, m; None while the arm stands."""
+        self.supervisor = supervision.Supervisor(self)
 
     # --- what RTDE and scripts read
     @property
@@ -193,9 +192,8 @@ class Controller:
         self.cycle += 1
         self.clock_ns = time.monotonic_ns() if now_ns is None else now_ns
         now_s = self.time_s
-        for number, line in self.lines.items():
-            line.advance(now_s)
-            self.digital_in = self.digital_in & ~(1 << number) | int(line.level) << number
+        if self.lines:
+            self._count_pulses(now_s)
         self.safety.update(now_s)
         if self.slider_now != self.slider:
             self.slider_now += max(-SLIDER_STEP, min(SLIDER_STEP, self.slider - self.slider_now))
@@ -208,23 +206,25 @@ class Controller:
             self._watch(now_s)
         servo = self.servo
         servo.limit_rad_s = self.limits.joint_rad_s
-        if self.safety.robot_mode in (RobotMode.RUNNING, RobotMode.IDLE):
-            servo.step(self.scale)
+        if self.safety.robot_mode in _DRIVEN:
+            servo.step(self.slider_now * self.slot.scale)
         elif any(servo.qd):
             servo.step(1.0)  # still braking
         self.state = self.plant.step(servo.q, servo.qd)
         if any(self.force_bias):
             force = tuple(f + b for f, b in zip(self.state.tcp_force, self.force_bias, strict=True))
-            self.state = replace(self.state, tcp_force=force)
+            self.state = self.state._replace(tcp_force=force)
         self.past_q.append(self.state.q)
         self._frames.clear()
         if servo.fault:
             self.safety.protective_stop(now_s, servo.fault, TARGET_JUMPS if servo.jumped else OTHER)
             servo.fault = ""
-        if any(servo.qd):
-            supervision.check(self)
-        else:
-            self.tool_at = None
+        self.supervisor.check()
+
+    def _count_pulses(self, now_s: float) -> None:
+        for number, line in self.lines.items():
+            line.advance(now_s)
+            self.digital_in = self.digital_in & ~(1 << number) | int(line.level) << number
 
     def _may_start(self) -> str:
         if self.safety.robot_mode is not RobotMode.RUNNING:
@@ -373,7 +373,6 @@ class Controller:
         self.tcp_offset = [float(v) for v in pose]
         self.tcp = self.path_offset.tool = from_pose(pose)
         self._frames.clear()
-        self.tool_at = None
 
     def _functions(self) -> tuple[Mapping[str, Any], Any]:
         table = FunctionTable(self)

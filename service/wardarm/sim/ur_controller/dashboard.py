@@ -83,6 +83,8 @@ class Dashboard(Service):
 
     def publish(self) -> None:
         """`play` is answered once the program runs or will not; what came after it on the same connection waits."""
+        if not self._launching:
+            return
         for link, launch in list(self._launching.items()):
             if launch.outcome is not None:
                 del self._launching[link]

@@ -39,6 +39,7 @@ INJECTIONS: dict[str, tuple[str, str]] = {
     "reset": ("", "everything as at the start but joints and clock: no program, no fault, outputs and registers zero"),
     "drop": ("SERVICE", "close its connections: rtde, dashboard, script, interpreter, control, other"),
     "refuse": ("SERVICE on|off", "close new connections at once, or take them again"),
+    "mute": ("SERVICE on|off", "take its connections and commands and answer nothing, or speak again"),
     "freeze": ("S", "the whole controller stands still for S seconds"),
     "slow": ("FACTOR", "cycles last FACTOR times as long, 1 to 100; 1 ends it"),
 }  # fmt: skip
@@ -76,6 +77,7 @@ class Faults:
             "reset": self._reset,
             "drop": lambda name: server.drop(str(name)),
             "refuse": lambda name, word: server.refuse(str(name), on(word)),
+            "mute": lambda name, word: server.mute(str(name), on(word)),
             "freeze": self._freeze,
             "slow": self._slow,
         }
@@ -190,6 +192,9 @@ class _Elsewhere:
             raise ValueError(f"no service {name!r}; there are {', '.join(SERVICES)}")
 
     def refuse(self, name: str, on: bool) -> None:
+        self.drop(name)
+
+    def mute(self, name: str, on: bool) -> None:
         self.drop(name)
 
     def away(self, seconds: float) -> None:

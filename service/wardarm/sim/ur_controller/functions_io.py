@@ -6,17 +6,18 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from wardarm.sim.ur_controller.pulses import QUADRATURE, Encoder
-from wardarm.sim.ur_controller.rtde_fields import FORMATS, OUTPUTS, output_packer
+from wardarm.sim.ur_controller.rtde_fields import FORMATS, output_packer, type_of
 from wardarm.sim.urscript import Program, ScriptError, UrList, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
 _INT32 = range(-(2**31), 2**31)
+_REGISTERS = 48
 
 
 def _register(number: Any, what: str) -> int:
-    if not isinstance(number, int) or not 0 <= number < 48:
+    if not isinstance(number, int) or not 0 <= number < _REGISTERS:
         raise ScriptError(f"{what} register {to_text(number)}: there are 0 to 47")
     return number
 
@@ -36,6 +37,8 @@ class IoFunctions:
 
     # --- registers
     def read_input_integer_register(self, address: int) -> int:
+        if address.__class__ is int and 0 <= address < _REGISTERS:  # programs read and write these every cycle
+            return self._c.input_ints[address]
         return self._c.input_ints[_register(address, "input integer")]
 
     def read_input_float_register(self, address: int) -> float:
@@ -54,14 +57,18 @@ class IoFunctions:
         return bool(self._c.output_bits >> _bit(address, 128, "output boolean register") & 1)
 
     def write_output_integer_register(self, address: int, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value not in _INT32:
+        if value.__class__ is not int or value not in _INT32:
             raise ScriptError(f"output integer register {address}: {to_text(value)} is no 32-bit integer")
-        self._c.output_ints[_register(address, "output integer")] = value
+        if address.__class__ is not int or not 0 <= address < _REGISTERS:
+            _register(address, "output integer")
+        self._c.output_ints[address] = value
 
     def write_output_float_register(self, address: int, value: float) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if value.__class__ is not float and value.__class__ is not int:
             raise ScriptError(f"output float register {address}: {to_text(value)} is no number")
-        self._c.output_doubles[_register(address, "output float")] = float(value)
+        if address.__class__ is not int or not 0 <= address < _REGISTERS:
+            _register(address, "output float")
+        self._c.output_doubles[address] = float(value)
 
     def write_output_boolean_register(self, address: int, value: bool) -> None:
         bit = 1 << _bit(address, 128, "output boolean register")
@@ -170,10 +177,10 @@ class IoFunctions:
 
     def get_rtde_value(self, key: str) -> Any:
         """An RTDE output field."""
-        if key not in OUTPUTS:
+        kind = type_of(key, self._c.version)
+        if kind == "NOT_FOUND":
             raise ScriptError(f"get_rtde_value: no output field {key!r}")
-        kind = OUTPUTS[key][0]
-        packet = output_packer([str(key)], None)(self._c)
+        packet = output_packer((str(key),), None)(self._c)
         values = struct.unpack(">" + FORMATS[kind], packet[3:])  # after size and type
         return UrList(values) if kind.startswith("VECTOR") else values[0]
 
@@ -194,8 +201,9 @@ class IoFunctions:
         self._c.encoders[_bit(encoder_index, 2, "encoder")] = Encoder(None, 0, _bit(range_id, 5, "range"))
 
     def _encoder(self, index: int) -> Encoder:
-        encoder = self._c.encoders.get(_bit(index, 2, "encoder"))
+        encoder = self._c.encoders.get(index) if index.__class__ is int else None
         if encoder is None:
+            _bit(index, 2, "encoder")
             raise ScriptError(f"encoder {index} is not enabled: encoder_enable_pulse_decode comes first")
         return encoder
 

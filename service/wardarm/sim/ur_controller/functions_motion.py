@@ -37,18 +37,20 @@ OPTIMOVEL_M_S, OPTIMOVEL_M_S2 = 1.0, 10.0  # the tool's maximum for optimovel's 
 MakeLaw = Callable[[Sequence[float], MovePath | None], Law | None]
 
 
+def _unattached() -> None:
+    raise RuntimeError("no program is attached")
+
+
 class MotionFunctions:
     def __init__(self, controller: Controller) -> None:
         self._c = controller
         self._program: Program | None = None
+        self._wait: Callable[[], None] = _unattached
         self._servo_debt_s = 0.0
 
     def _attach(self, program: Program) -> None:
         self._program = program
-
-    def _wait(self) -> None:
-        assert self._program is not None
-        self._program.wait()
+        self._wait = program.wait
 
     # --- arguments
     def _tcp_goal(self, goal: Any) -> Frame:
@@ -73,8 +75,15 @@ class MotionFunctions:
         """Physical time: not stretched by the speed slider."""
         if not 0 <= t <= SLEEP_MAX_S:
             raise ScriptError(f"sleep: {t} s is not possible")
-        for _ in range(max(1, round(t / CYCLE_S))):
-            self._wait()
+        assert self._program is not None
+        left = max(1, round(t / CYCLE_S))
+
+        def over() -> bool:
+            nonlocal left
+            left -= 1
+            return left <= 0
+
+        self._program.wait_for(over)
 
     # --- servo and speed
     def servoj(
@@ -87,9 +96,10 @@ class MotionFunctions:
         if not 0 < t < math.inf:
             raise ScriptError(f"servoj: t = {to_text(t)} s, more than 0 is needed")
         c = self._c
-        self._free()
+        if c.freedrive:
+            self._free()
         self._servo_debt_s += t
-        goal = q if type(q) is UrList and len(q) == 6 and _plain(q) else self._joint_goal(q, c.servo.q)
+        goal = q if q.__class__ is UrList and len(q) == 6 and _plain(q) else self._joint_goal(q, c.servo.q)
         c.servo.servo(goal, self._servo_debt_s, lookahead_time)
         while True:
             self._servo_debt_s -= CYCLE_S * c.scale

@@ -29,7 +29,7 @@ class _Link:
         self.gone = False
 
     def receive(self) -> None:
-        if not self.link.receive(self.buffer):
+        if not self.gone and not self.link.receive(self.buffer):
             self.gone = True
 
 
@@ -130,8 +130,23 @@ class SocketFunctions:
             found = take(link.buffer)
             if found is not None or link.gone or left == 0:
                 return found
+            left = self._wait_for_news(name, link, left)
+
+    def _wait_for_news(self, name: str, link: _Link, left: int) -> int:
+        """Until something has arrived, the connection is over or `left` cycles have passed; returns those still left."""
+        assert self._program is not None
+        known = len(link.buffer)
+
+        def news() -> bool:
+            nonlocal left
             left -= 1
-            program.wait()
+            if self._find(name) is not link:
+                return True
+            link.receive()
+            return link.gone or left == 0 or len(link.buffer) != known
+
+        self._program.wait_for(news)
+        return left
 
     def socket_read_binary_integer(
         self, number: int, socket_name: str = "socket_0", timeout: float = READ_TIMEOUT_S

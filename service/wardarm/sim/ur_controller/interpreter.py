@@ -144,6 +144,7 @@ class InterpreterPort(Service):
         super().__init__(port)
         self.controller = controller
         self._signatures: dict[str, Any] = signatures(controller.functions())
+        self.pending = controller.interpreter.waiting
 
     def received(self, link: Connection) -> None:
         *lines, rest = bytes(link.buffer).split(b"\n")
@@ -179,6 +180,8 @@ class InterpreterPort(Service):
 
     def _look(self) -> None:
         """Take, discard or leave what waits."""
+        if not self.controller.interpreter.waiting:
+            return
         state, program = self.controller.interpreter, self.controller.slot.program
         if program is None:
             state.discard("the robot is not in interpreter mode")

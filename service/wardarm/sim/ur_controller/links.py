@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import select
+import selectors
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -37,9 +38,10 @@ Dial = Callable[[str, int], Link]
 
 
 class TcpLink:
-    """A non-blocking TCP client."""
+    """A non-blocking TCP client. With a `selector` that somebody serves, it reads only when something has arrived."""
 
-    def __init__(self, address: str, port: int) -> None:
+    def __init__(self, address: str, port: int, selector: selectors.BaseSelector | None = None) -> None:
+        self._selector, self._watched = selector, False
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         try:
@@ -60,6 +62,8 @@ class TcpLink:
         return True
 
     def receive(self, buffer: bytearray) -> bool:
+        if self._watched:
+            return True
         try:
             while True:
                 data = self._socket.recv(_RECEIVE)
@@ -67,9 +71,21 @@ class TcpLink:
                     return False
                 buffer += data
         except BlockingIOError:
+            if self._selector is not None:
+                self._selector.register(self._socket, selectors.EVENT_READ, self)
+                self._watched = True
             return True
         except OSError:
             return False
+
+    def ready(self, events: int) -> None:
+        """From the selector: something has arrived, or the other side is gone."""
+        self._unwatch()
+
+    def _unwatch(self) -> None:
+        if self._watched and self._selector is not None:
+            self._watched = False
+            self._selector.unregister(self._socket)
 
     def send(self, data: bytes) -> bool:
         try:
@@ -78,6 +94,7 @@ class TcpLink:
             return False
 
     def close(self) -> None:
+        self._unwatch()
         self._socket.close()
 
 

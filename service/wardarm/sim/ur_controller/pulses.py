@@ -25,14 +25,12 @@ class Train:
     duty: float = 0.5
     changed_ns: int = -1
 
-    def rising(self, until_s: float) -> int:
-        """Rising edges from the start to `until_s`, the first one at the start."""
+    def edges(self, until_s: float) -> tuple[int, int]:
+        """Rising and falling edges from the start to `until_s`, the first one at the start."""
         periods = (until_s - self.start_s) * self.frequency_hz
-        return math.floor(periods + 1e-9) + 1 if self.on and periods >= 0 else 0
-
-    def falling(self, until_s: float) -> int:
-        periods = (until_s - self.start_s) * self.frequency_hz
-        return max(0, math.floor(periods - self.duty + 1e-9) + 1) if self.on and periods >= 0 else 0
+        if not self.on or periods < 0:
+            return 0, 0
+        return math.floor(periods + 1e-9) + 1, max(0, math.floor(periods - self.duty + 1e-9) + 1)
 
     def level(self, at_s: float) -> bool:
         periods = (at_s - self.start_s) * self.frequency_hz
@@ -47,6 +45,8 @@ class PulseInput:
         self.rising = 0
         self.falling = 0
         self._counted_s = 0.0
+        self._so_far = (0, 0)
+        """Edges of `train` up to there."""
         self._waiting: list[Train] = []
 
     def change(self, on: bool, at_s: float, changed_ns: int, frequency_hz: float, duty_percent: float) -> bool:
@@ -68,14 +68,19 @@ class PulseInput:
             self.train = new
             if new.on:
                 self.rising += 1  # the edge at the start itself
+            self._so_far = new.edges(self._counted_s)
         self._count(now_s)
 
     def _count(self, until_s: float) -> None:
         train = self.train
-        if train.on and until_s > self._counted_s:
-            self.rising += train.rising(until_s) - train.rising(self._counted_s)
-            self.falling += train.falling(until_s) - train.falling(self._counted_s)
-        self._counted_s = max(until_s, self._counted_s)
+        if until_s <= self._counted_s:
+            return
+        if train.on:
+            rising, falling = train.edges(until_s)
+            self.rising += rising - self._so_far[0]
+            self.falling += falling - self._so_far[1]
+            self._so_far = rising, falling
+        self._counted_s = until_s
 
     @property
     def level(self) -> bool:

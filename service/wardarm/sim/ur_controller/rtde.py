@@ -33,22 +33,36 @@ class Rtde(Service):
         self.controller = controller
         self.clients: dict[Connection, _Client] = {}
         self.owners: dict[str, Connection] = {}
+        self._started: list[tuple[Connection, _Client]] = []
 
     def opened(self, link: Connection) -> None:
         self.clients[link] = _Client()
 
     def closed(self, link: Connection) -> None:
         self.clients.pop(link, None)
+        self._started = [(other, client) for other, client in self._started if other is not link]
         self.owners = {name: owner for name, owner in self.owners.items() if owner is not link}
 
     def publish(self) -> None:
         """After a tick: a data packet to everybody whose turn it is."""
-        cycle = self.controller.cycle
-        for link, client in list(self.clients.items()):
-            if client.started and not link.waiting:  # a client that does not read misses samples
-                for every, packer in client.outputs:
-                    if cycle % every == 0:
-                        link.send(packer(self.controller))
+        if not self._started:
+            return
+        c = self.controller
+        cycle = c.cycle
+        made: dict[Callable[[Controller], bytes], bytes] = {}
+        for link, client in self._started:
+            if link.waiting:  # a client that does not read misses samples
+                continue
+            for every, packer in client.outputs:
+                if cycle % every == 0:
+                    packet = made.get(packer)
+                    if packet is None:
+                        packet = made[packer] = packer(c)
+                    link.send(packet)
+
+    def _start(self, client: _Client, started: bool) -> None:
+        client.started = started
+        self._started = [(link, client) for link, client in self.clients.items() if client.started]
 
     def received(self, link: Connection) -> None:
         buffer = link.buffer
@@ -85,14 +99,13 @@ class Rtde(Service):
             case "I":
                 self._answer(link, "I", self._setup_inputs(link, client, payload))
             case "S":
-                client.started = bool(
-                    client.outputs
-                )  # without an output a controller refuses (RTDE_Python_Client_Library #13)
+                # without an output a controller refuses (RTDE_Python_Client_Library #13)
+                self._start(client, bool(client.outputs))
                 self._answer(link, "S", bytes([client.started]))
                 if not client.started:
                     self._tell(link, client, "nothing to start: no output recipe is set up")
             case "P":
-                client.started = False
+                self._start(client, False)
                 self._answer(link, "P", b"\x01")
             case "M":
                 said = payload[1 : 1 + payload[0]] if client.version == 2 and payload else payload
@@ -125,7 +138,7 @@ class Rtde(Service):
             head = bytes([recipe if good else 0])
         if good:
             every = max(1, round(1.0 / CYCLE_S / frequency_hz))
-            client.outputs.append((every, output_packer(names, recipe if client.version == 2 else None)))
+            client.outputs.append((every, output_packer(tuple(names), recipe if client.version == 2 else None)))
         return head + ",".join(types).encode()
 
     def _setup_inputs(self, link: Connection, client: _Client, payload: bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ _ABSENT = {
     "actual_TCP_acceleration target_TCP_acceleration",
     "VECTOR3D": "elbow_velocity",
     "DOUBLE": "actual_momentum actual_robot_current tool_output_current euromap67_24V_voltage euromap67_24V_current "
-    "collision_detection_ratio actual_robot_energy_consumed actual_robot_braking_energy_dissipated",
+    "collision_detection_ratio",
     "UINT32": "analog_io_types tool_analog_input_types euromap67_input_bits euromap67_output_bits script_control_line",
     "UINT8": "tool_output_mode tool_digital_output0_mode tool_digital_output1_mode",
     "INT32": "time_scale_source",
@@ -101,7 +102,8 @@ for _type, _names in _ABSENT.items():
     for _name in _names.split():
         OUTPUTS[_name] = (_type, _ZERO.get(_type, "0.0" if _type == "DOUBLE" else "0"))
 # Fields whose first version is known to lie above 5.11, by the guide's "introduced in version"; the others are there
-# at every version. Later ones (actual_current_as_torque of 5.23, control_step, target_base_wrench) are NOT_FOUND.
+# at every version. Later ones (actual_current_as_torque, actual_robot_energy_consumed and
+# actual_robot_braking_energy_dissipated of 5.23, control_step, target_base_wrench) are NOT_FOUND.
 SINCE: dict[str, tuple[int, int]] = {
     "joint_position_deviation_ratio": (5, 15), "collision_detection_ratio": (5, 15), "time_scale_source": (5, 17),
 }  # fmt: skip
@@ -144,8 +146,12 @@ def expression_packer(fields: Sequence[tuple[str, str]]) -> Callable[[Controller
     return made
 
 
-def output_packer(names: Sequence[str], recipe: int | None) -> Callable[[Controller], bytes]:
-    """A function that makes one data packet, header and all. `recipe`: its id, None in protocol version 1."""
+@lru_cache(maxsize=128)
+def output_packer(names: tuple[str, ...], recipe: int | None) -> Callable[[Controller], bytes]:
+    """A function that makes one data packet, header and all. `recipe`: its id, None in protocol version 1.
+
+    The same recipe gives the same function, so that what several clients get is made once a cycle.
+    """
     types = [OUTPUTS[n][0] for n in names]
     layout = struct.Struct(">HB" + ("" if recipe is None else "B") + "".join(FORMATS[t] for t in types))
     parts = [str(layout.size), str(ord("U"))] + ([] if recipe is None else [str(recipe)])

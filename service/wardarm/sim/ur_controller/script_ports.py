@@ -79,6 +79,7 @@ class ScriptPort(Service):
         self._searched: dict[Connection, tuple[int, int]] = {}
         """How far an unfinished program was searched, and how many blocks are open there."""
         self._launched: dict[Connection, Launch] = {}
+        self.pending = self._launched
         if self.kind == PRIMARY:
             controller.listeners.append(self._heard)
 
@@ -160,6 +161,8 @@ class ScriptPort(Service):
 
     def closed(self, link: Connection) -> None:
         """A client has gone; a program whose end is missing is one that cannot be compiled."""
+        if not self.links:
+            self._news.clear()
         self._greeted.discard(link)
         self._searched.pop(link, None)
         if link in self._launched and self._launched[link].outcome is None:
@@ -172,13 +175,13 @@ class ScriptPort(Service):
 
     # --- state out
     def publish(self) -> None:
-        c = self.controller
-        for link, launch in list(self._launched.items()):
-            if launch.outcome is not None:
-                self._go_on(link)
-        news, self._news = self._news, []
+        if self._launched:
+            for link, launch in list(self._launched.items()):
+                if launch.outcome is not None:
+                    self._go_on(link)
         if not self.links:
             return
+        c, news, self._news = self.controller, self._news, []
         if self.kind == REAL_TIME:
             self._send(self.links, streams.real_time_packet(c))
             return

@@ -10,8 +10,11 @@ A simulation with a loop of its own calls `server.poll()`, `controller.tick()`, 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import json
 import os
+import select
 import selectors
 import socket
 import time
@@ -26,6 +29,7 @@ from wardarm.sim.ur_controller.controller import Controller
 from wardarm.sim.ur_controller.dashboard import Dashboard
 from wardarm.sim.ur_controller.faults import SERVICES
 from wardarm.sim.ur_controller.interpreter import InterpreterPort
+from wardarm.sim.ur_controller.links import TcpLink
 from wardarm.sim.ur_controller.modes import CYCLE_S
 from wardarm.sim.ur_controller.rtde import PORT as RTDE_PORT
 from wardarm.sim.ur_controller.rtde import Rtde
@@ -89,6 +93,8 @@ class Server:
         self.controller = controller
         controller.slot.warm()
         self.selector = selectors.DefaultSelector()
+        if controller.dial is TcpLink:
+            controller.dial = functools.partial(TcpLink, selector=self.selector)
         self.sim_rate = 1.0
         self.freeze_s = 0.0
         self.slowness = 1.0
@@ -103,7 +109,8 @@ class Server:
             "interpreter": [InterpreterPort(controller)],
             "other": list(services),
         }
-        self.services = [s for group in self.named.values() for s in group]
+        services = [s for group in self.named.values() for s in group]
+        self._publishing = [s for s in services if type(s).publish is not Service.publish]
         assert tuple(self.named) == SERVICES
         self._acceptors: list[Acceptor] = []
         self._pwm: _PwmSocket | None = None
@@ -122,8 +129,9 @@ class Server:
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Take in what has arrived; with a timeout, wait that long for something."""
-        for key, events in self.selector.select(timeout_s):
-            self.serve(key.data, events)
+        if timeout_s <= 0 or select.select([self.selector], [], [], timeout_s)[0]:  # a selector waits in whole ms
+            for key, events in self.selector.select(0):
+                self.serve(key.data, events)
         if self.freeze_s > 0:
             seconds, self.freeze_s = self.freeze_s, 0.0
             time.sleep(seconds)  # injected: the whole controller stands still and answers nobody
@@ -142,8 +150,9 @@ class Server:
         if self._back_cycle and self.controller.cycle >= self._back_cycle:
             self._back_cycle = 0
             self.controller.note("the mains are back; the controller has started")
-        for service in self.services:
-            service.publish()
+        for service in self._publishing:
+            if service.links or service.pending:
+                service.publish()
 
     def connections(self, name: str) -> list[Connection]:
         if name not in self.named:
@@ -169,6 +178,14 @@ class Server:
         self.connections(name)
         (self._refused.add if on else self._refused.discard)(name)
 
+    def mute(self, name: str, on: bool) -> None:
+        """A service takes connections and commands and sends nothing, or speaks again. Raises ValueError for the control port."""
+        self.connections(name)
+        if name == "control":
+            raise ValueError("the control port cannot be muted: nobody could be told")
+        for service in self.named[name]:
+            service.muted = on
+
     def close(self) -> None:
         for key in list(self.selector.get_map().values()):
             if isinstance(key.data, Connection):
@@ -177,8 +194,8 @@ class Server:
             acceptor.close()
         if self._pwm is not None:
             self._pwm.close()
-        self.selector.close()
         self.controller.close()
+        self.selector.close()
 
     def __enter__(self) -> Server:
         return self
@@ -196,14 +213,17 @@ def run_realtime(
 
     `on_tick` runs after each tick, in the cycle (it may advance cameras, people, fingers).
     """
+    gc.collect()
+    gc.freeze()  # what is there now stays: a full collection would hold up a cycle
     due = time.monotonic_ns()
     mark_ns, mark_cycle = due, controller.cycle
     while not stop():
         now = time.monotonic_ns()
+        if now >= due:
+            server.poll()
         while now < due:
             server.poll((due - now) * 1e-9)
             now = time.monotonic_ns()
-        server.poll()
         controller.tick(now)
         if on_tick is not None:
             on_tick()

@@ -153,8 +153,8 @@ class Servo:
 
     def _move_from(self, q0: Sequence[float], qd0: Sequence[float]) -> None:
         """Speed and acceleration of the step from `q0` and `qd0` to the target."""
-        self.qd = [(b - a) / CYCLE_S for a, b in zip(q0, self.q, strict=True)]
-        self.qdd = [(b - a) / CYCLE_S for a, b in zip(qd0, self.qd, strict=True)]
+        self.qd = _rate(q0, self.q)
+        self.qdd = _rate(qd0, self.qd)
 
     def _step(self, scale: float) -> None:
         q0, qd0, mode = self.q, self.qd, self._mode
@@ -207,6 +207,15 @@ class Servo:
             return False
         self.q = path.advance(CYCLE_S * scale)
         return True
+
+
+def _rate(before: Sequence[float], now: Sequence[float]) -> list[float]:
+    """Change of six numbers in a cycle, per second."""
+    a, b, c, d, e, f = before
+    u, v, w, x, y, z = now
+    return [
+        (u - a) / CYCLE_S, (v - b) / CYCLE_S, (w - c) / CYCLE_S, (x - d) / CYCLE_S, (y - e) / CYCLE_S, (z - f) / CYCLE_S,
+    ]  # fmt: skip
 
 
 class _SpeedRamp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from wardarm.sim.urscript.compiled import Kept, Signature
@@ -15,6 +15,7 @@ from wardarm.sim.urscript.tree import (
     Define,
     Expr,
     If,
+    Index,
     Items,
     Literal,
     Name,
@@ -27,6 +28,22 @@ from wardarm.sim.urscript.tree import (
 
 COMPARES = frozenset({"==", "!=", "<", ">", "<=", ">="})
 LOGIC = frozenset({"and", "or", "xor"})
+_WORTH, _NAMES = 3, 8  # checks spared, variables considered
+INTEGER = frozenset({"+", "-", "*"})
+"""Operators whose result can be an integer."""
+
+
+@dataclass
+class Scope:
+    """One function's names. `main`: the program's own body, whose names are module globals in Python."""
+
+    main: bool
+    parameters: set[str] = field(default_factory=set)
+    locals: set[str] = field(default_factory=set)
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Of locals, by their first assignment in the text."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """Locals that are globals in Python, so that interpreter mode finds them: name to that."""
 
 
 def statements(body: list[Stmt]) -> list[Stmt]:
@@ -52,17 +69,66 @@ def may_be_list(e: Expr) -> bool:
     return not isinstance(e, Literal | Unary)
 
 
-def never_integer(e: Expr) -> bool:
+def is_boolean(e: Expr) -> bool:
+    match e:
+        case Literal(value=bool()) | Unary(op="not"):
+            return True
+        case Binary(op=op):
+            return op in COMPARES or op in LOGIC
+    return False
+
+
+def never_integer(e: Expr, floats: Collection[str] = ()) -> bool:
+    """`floats`: variables that are known to be one."""
     match e:
         case Literal(value=float()):
             return True
+        case Name(id=name):
+            return name in floats
         case Unary(op="+" | "-", value=value):
-            return never_integer(value)
+            return never_integer(value, floats)
         case Binary(op="/"):
             return True
         case Binary(op="+" | "-" | "*" | "%", left=left, right=right):
-            return never_integer(left) or never_integer(right)
+            return never_integer(left, floats) or never_integer(right, floats)
     return False
+
+
+def _doubtful(e: Expr, floats: Collection[str], names: set[str]) -> tuple[bool, int]:
+    """Whether it is never an integer, and how many of its operations may give one. Gathers the names of its operands.
+
+    Raises LookupError for what might change a variable.
+    """
+    match e:
+        case Literal(value=value):
+            return isinstance(value, float), 0
+        case Name(id=name):
+            names.add(name)
+            return name in floats, 0
+        case Index():
+            return False, 0
+        case Unary(op="+" | "-", value=value):
+            never, count = _doubtful(value, floats, names)
+            return never, count + (not never)
+        case Binary(op=op, left=left, right=right) if op in INTEGER or op in "/%":
+            (one, a), (other, b) = _doubtful(left, floats, names), _doubtful(right, floats, names)
+            never = one or other or op == "/"
+            return never, a + b + (not never and op in INTEGER)
+    raise LookupError
+
+
+def telling_float(e: Expr) -> str:
+    """The variable of an expression that spares most checks for integers if it is a float; "" if none is worth asking."""
+    names: set[str] = set()
+    try:
+        _, count = _doubtful(e, (), names)
+        if count < _WORTH or len(names) > _NAMES:
+            return ""
+        left = {name: _doubtful(e, (name,), set())[1] for name in sorted(names)}
+    except LookupError:
+        return ""
+    best = min(left, key=left.__getitem__, default="")
+    return best if best and count - left[best] >= _WORTH else ""
 
 
 def kind(e: Expr, known: Mapping[str, str]) -> str:

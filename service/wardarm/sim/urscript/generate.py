@@ -13,21 +13,24 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from wardarm.sim.urscript.analyse import (
     COMPARES,
+    INTEGER,
     LOGIC,
+    Scope,
     becomes,
     calls,
     fit,
+    is_boolean,
     kept_of,
     kind,
     may_be_list,
     name_of,
     never_integer,
     statements,
+    telling_float,
 )
 from wardarm.sim.urscript.compiled import HOST, Builtins, Compiled, Kept, Signature, Variable
 from wardarm.sim.urscript.errors import ScriptError, UnknownName
@@ -56,6 +59,7 @@ from wardarm.sim.urscript.tree import (
     Unary,
     While,
 )
+from wardarm.sim.urscript.values import INT_MAX, INT_MIN
 
 _STRAIGHT = 25  # statements in a row that count like as many loop rounds: they too use up a thread's slice
 
@@ -89,19 +93,6 @@ def _compile(script: Script, source: str, builtins: Builtins) -> Compiled:
     return Compiled(script.name, script.secondary, code, array("i", emitter.lines), names, functions)
 
 
-@dataclass
-class _Scope:
-    """One function's names. `main`: the program's own body, whose names are module globals in Python."""
-
-    main: bool
-    parameters: set[str] = field(default_factory=set)
-    locals: set[str] = field(default_factory=set)
-    kinds: dict[str, str] = field(default_factory=dict)
-    """Of locals, by their first assignment in the text."""
-    shown: dict[str, str] = field(default_factory=dict)
-    """Locals that are globals in Python, so that interpreter mode finds them: name to that."""
-
-
 class _Emitter:
     def __init__(self, script: Script, builtins: Mapping[str, Any], may_host: bool = False) -> None:
         self.script, self.builtins, self.may_host = script, builtins, may_host
@@ -120,8 +111,10 @@ class _Emitter:
             self.kinds.setdefault(name_of(assign), kind(assign.value, self.kinds))
         self.global_names = self.declared
         self.texts: dict[str, str] = {}
-        self.scope = _Scope(True)
+        self.scope = Scope(True)
         self.loops = 0
+        self.floats: tuple[str, ...] | None = None
+        """Variables that are floats in the expression at hand; None: no long one is being emitted."""
 
     def _collect(self, body: list[Stmt]) -> None:
         for statement in statements(body):
@@ -143,7 +136,7 @@ class _Emitter:
     def program(self) -> str:
         for define in self.functions.values():
             self.function(define)
-        self.scope = _Scope(True)
+        self.scope = Scope(True)
         self.emit(0, "def _main():", 1)
         if self.global_names:
             self.emit(1, "global " + ", ".join(sorted(map(self.python, self.global_names))), 1)
@@ -153,7 +146,7 @@ class _Emitter:
         return "\n".join(self.out) + "\n"
 
     def function(self, define: Define) -> None:
-        scope = _Scope(False, {name for name, _ in define.parameters})
+        scope = Scope(False, {name for name, _ in define.parameters})
         shared: set[str] = set()
         for statement in statements(define.body):
             if isinstance(statement, Assign) and isinstance(statement.target, Name):
@@ -166,7 +159,7 @@ class _Emitter:
             if isinstance(statement, Assign) and statement.scope == "local" and isinstance(statement.target, Name):
                 shared.discard(statement.target.id)
         parameters, late = [], []
-        self.scope = _Scope(True)  # defaults are evaluated outside, at the call
+        self.scope = Scope(True)  # defaults are evaluated outside, at the call
         for name, default in define.parameters:
             if default is None:
                 parameters.append(f"u_{name}")
@@ -210,8 +203,6 @@ class _Emitter:
             case Assign(target=target, value=value):
                 self.emit(depth, f"{self.place(target)} = {self.by_value(value)}", line)
             case Do(value=value):
-                if isinstance(value, Name) and value.id in self.functions:
-                    raise ScriptError(f"{value.id} is a function: call it with ()", line)
                 self.emit(depth, self.expr(value), line)
             case If(branches=branches, otherwise=otherwise):
                 word = "if"
@@ -274,9 +265,10 @@ class _Emitter:
 
     def name(self, name: str, line: int) -> str:
         scope = self.scope
-        known = name in scope.parameters or name in scope.locals or name in self.global_names
-        if known or name in self.functions or name in self.builtins:
+        if name in scope.parameters or name in scope.locals or name in self.global_names:
             return self.python(name)
+        if name in self.functions or name in self.builtins:
+            raise UnknownName(f"{name} is a function: call it with ()", line, name)
         raise UnknownName(f"name {name!r} is not defined", line, name)
 
     def place(self, target: Name | Index | Member) -> str:
@@ -291,7 +283,11 @@ class _Emitter:
     def by_value(self, e: Expr) -> str:
         """An expression whose list, if it is one, must be a copy."""
         text = self.expr(e)
-        return f"_copy({text})" if isinstance(e, Name | Index | Member) else text
+        if isinstance(e, Name):
+            return f"({text} if {text}.__class__ in _plain else _copy({text}))"
+        if isinstance(e, Index | Member):
+            return f"(_v if (_v := {text}).__class__ in _plain else _copy(_v))"
+        return text
 
     def index(self, e: Expr) -> str:
         if isinstance(e, Literal) and isinstance(e.value, int) and e.value >= 0:
@@ -299,21 +295,17 @@ class _Emitter:
         if isinstance(e, Name):
             name = self.expr(e)
             return f"{name} if {name} >= 0 else _below({name})"
-        return f"_i if (_i := {self.expr(e)}) >= 0 else _below(_i)"
-
-    def is_boolean(self, e: Expr) -> bool:
-        match e:
-            case Literal(value=bool()):
-                return True
-            case Unary(op="not"):
-                return True
-            case Binary(op=op):
-                return op in COMPARES or op in LOGIC
-        return False
+        if isinstance(e, Binary) and e.op in INTEGER:  # an index beyond 32 bits is out of range anyway
+            text = f"{self.number(e.left, e.op)} {e.op} {self.number(e.right, e.op)}"
+        else:
+            text = self.expr(e)
+        return f"_i if (_i := {text}) >= 0 else _below(_i)"
 
     def condition(self, e: Expr) -> str:
         text = self.expr(e)
-        return text if self.is_boolean(e) else f"_truth({text})"
+        if isinstance(e, Name):
+            return f"({text} if {text}.__class__ is bool else _truth({text}))"
+        return text if is_boolean(e) else f"_truth({text})"
 
     def arguments(self, function: str, args: list[Expr], named: dict[str, Expr], line: int) -> str:
         define = self.functions.get(function)
@@ -339,12 +331,23 @@ class _Emitter:
             raise ScriptError(f"{op!r} needs numbers or lists, not {e.value!r}", e.line)
         return self.expr(e)
 
-    @staticmethod
-    def within(text: str, *operands: Expr) -> str:
-        """An operation whose result may be an integer: checked for its 32 bits."""
-        if any(map(never_integer, operands)):
+    def sum_or_product(self, e: Binary) -> str:
+        """Long ones are there twice: for a variable that is a float, which spares most checks, and for any."""
+        telling = telling_float(e) if self.floats is None else ""
+        texts = []
+        for floats in ((telling,), ()) if telling else (self.floats,):
+            before, self.floats = self.floats, floats
+            texts.append(f"{self.number(e.left, e.op)} {e.op} {self.number(e.right, e.op)}")
+            texts[-1] = self.within(texts[-1], e.left, e.right)
+            self.floats = before
+        return f"({texts[0]} if {self.python(telling)}.__class__ is float else {texts[1]})" if telling else texts[0]
+
+    def within(self, text: str, *operands: Expr) -> str:
+        """An operation whose result may be an integer: checked for its 32 bits, in place (calls cost most)."""
+        if any(never_integer(operand, self.floats or ()) for operand in operands):
             return f"({text})"
-        return f"(_r if (_r := {text}).__class__ is float else _int32(_r))"
+        held = f"_c is int and {INT_MIN} <= _r <= {INT_MAX}"
+        return f"(_r if (_c := (_r := {text}).__class__) is float or {held} else _int32(_r))"
 
     def expr(self, e: Expr) -> str:
         match e:
@@ -398,6 +401,6 @@ class _Emitter:
                 return f"({self.expr(left)} {op} {self.expr(right)})"
             case Binary(op="/" | "%" as op, left=left, right=right):
                 return f"({self.number(left, op)} {op} {self.number(right, op)})"
-            case Binary(op=op, left=left, right=right):
-                return self.within(f"{self.number(left, op)} {op} {self.number(right, op)}", left, right)
+            case Binary():
+                return self.sum_or_product(e)
         raise ScriptError(f"{type(e).__name__} is not understood", e.line)

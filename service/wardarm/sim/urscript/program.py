@@ -19,6 +19,7 @@ from wardarm.sim.urscript.compiled import Compiled, Kept, Variable
 from wardarm.sim.urscript.errors import ScriptError
 from wardarm.sim.urscript.explain import explain
 from wardarm.sim.urscript.values import (
+    PLAIN,
     Pose,
     Struct,
     Text,
@@ -56,6 +57,8 @@ class Thread:
         self.name = name
         self.greenlet = greenlet(run, parent)
         self.reads_at, self.reads = -1, 0
+        self.ready: Callable[[], bool] | None = None
+        """Asked once a cycle in the thread's place until it says yes; None: the thread runs in every cycle."""
         self.spun = 0
         self.critical = False
         self.interpreted = False
@@ -86,6 +89,9 @@ class Program:
         self.name = compiled.name
         self.error: ScriptError | None = None
         self.cycles = 0
+        self.secondary = compiled.secondary
+        self._ended = False
+        """A thread has ended since the last look."""
         self.interrupted: Thread | None = None
         """Lost its slice within a critical section: nobody else runs before it."""
         self.at_end: list[Callable[[], None]] = []
@@ -95,7 +101,7 @@ class Program:
         self._code = {compiled.code.co_filename: compiled.lines}
         space: dict[str, Any] = {f"u_{name}": value for name, value in builtins.items()}
         space.update(
-            _copy=copy, _int32=int32, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
+            _plain=PLAIN, _copy=copy, _int32=int32, _truth=truth, _below=below, _method=method, _List=UrList, _Items=make_items, _Pose=Pose,
             _Struct=Struct, _Text=Text, _unset=object(), _spin=self._spin, _run=self._run, _kill=self._kill,
             _join=self._join, _halt=self._halt, _enter_critical=self._enter, _exit_critical=self._exit,
             _enclose=self._enclose, _forget=self._forget, _retype=_retype,
@@ -118,17 +124,22 @@ class Program:
     # --- called by the controller
     def cycle(self) -> bool:
         """Give each thread its slice. Returns False once the program has ended; `error` says why if it broke."""
-        self._hub = getcurrent()
+        hub = self._hub = getcurrent()
         self.cycles += 1
         first, self.interrupted = self.interrupted, None
         for thread in self.threads if first is None else [first]:  # also those that start now
             if thread.greenlet.dead:
                 continue
+            if thread.ready is not None:
+                if not thread.ready():
+                    continue
+                thread.ready = None
             self.current = thread
             self._spins = 0
-            thread.greenlet.parent = self._hub
+            slice_ = thread.greenlet
+            slice_.parent = hub
             try:
-                thread.greenlet.switch()
+                slice_.switch()
             except _Halt:
                 self.stop()
                 return False
@@ -136,12 +147,16 @@ class Program:
                 self.error = explain(e, self._code)
                 self.stop()
                 return False
+            if slice_.dead:
+                self._ended = True
             if self.interrupted is not None:
                 break
-        self.threads = [t for t in self.threads if not t.dead]
-        if self.main.dead:
-            self.stop()
-            return False
+        if self._ended:
+            self._ended = False
+            self.threads = [t for t in self.threads if not t.dead]
+            if self.main.dead:
+                self.stop()
+                return False
         return True
 
     def stop(self) -> None:
@@ -156,10 +171,15 @@ class Program:
     # --- called from inside the script
     def wait(self) -> None:
         """Give up the rest of this cycle."""
-        if self.compiled.secondary:
+        if self.secondary:
             raise ScriptError("a secondary program must not take physical time")
         self.current.spun = 0
         self._hub.switch()
+
+    def wait_for(self, ready: Callable[[], bool]) -> None:
+        """Give up this cycle and every further one in which `ready()` says no: it costs less than a thread that looks."""
+        self.current.ready = ready
+        self.wait()
 
     # --- interpreter mode
     def open_session(self) -> None:
@@ -241,8 +261,8 @@ class Program:
             raise GreenletExit
         self._end(thread)
 
-    @staticmethod
-    def _end(thread: Thread) -> None:
+    def _end(self, thread: Thread) -> None:
+        self._ended = True
         if thread.greenlet.dead:
             return
         thread.greenlet.parent = getcurrent()

@@ -16,6 +16,8 @@ from wardarm.sim.urscript.errors import ScriptError
 TEXT_MAX = 1023
 """Characters of a string that `str_cat` or `to_str` makes (URScript manual)."""
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+PLAIN = frozenset({float, int, bool})
+"""Classes whose values an assignment takes as they are."""
 """Of an integer (user manual, "Variable Value Types": 32 bit)."""
 LIST_MAX = 1_000_000
 """Elements of a list; ours, so that a program cannot eat the machine. The manual names no limit."""
@@ -180,9 +182,11 @@ def one_kind(old: list[Any], new: Iterable[Any]) -> None:
 
 def make_items(items: list[Any]) -> UrList:
     """What `[...]` makes: a list, or a matrix if its elements are lists. Rows must be equally long."""
-    made = UrList(items)
-    if len({item.__class__ for item in items}) > 1:
+    made, classes = UrList(items), set(map(type, items))
+    if len(classes) > 1:
         one_kind([], items)
+    elif float in classes:
+        return made
     if items and type(items[0]) is UrList:
         width = len(items[0])
         if any(type(row) is not UrList or len(row) != width for row in items):
