@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 
 from wardarm.client import ADDRESS, Client
-from wardarm.v1 import state_pb2
+from wardarm.v1 import state_pb2, task_pb2
 
 with Client(sys.argv[1] if len(sys.argv) > 1 else ADDRESS, name="example 01") as bedside:
     info = bedside.info()
     print(f"wardarm {info.version}, {'simulated' if info.simulated else 'real'} bedside, model {info.model.name}")
+    print(f"it has learnt: {', '.join(task_pb2.StepKind.Name(k) for k in info.model.learnt) or 'not known yet'}")
 
     check = bedside.check("把桌角的蓝色水杯拿给我")
     for step in check.steps:

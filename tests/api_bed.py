@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from addresses import free_ports, own_address
+from patience import PATIENCE_S
 from wardarm.api.board import reason_of
 from wardarm.arm.holds import Cause, HoldLatch
 from wardarm.client import Client, Lease, Refused
@@ -33,17 +35,19 @@ from wardarm.shm.layouts import (
     StepState,
 )
 
+HOST = own_address()  # of every api process of this run
 BEAT_S = 0.008
+DEADLINE_S = 1.0  # of a word: the longest that may be configured, for the machine may stand still
 WORDS = (ProcessId.ARM, ProcessId.GATE, ProcessId.GUARD, ProcessId.EYE)
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+def own_listeners() -> tuple[str, str]:
+    """`api.address` and `api.stop_address` of one api process."""
+    main, stop = free_ports(HOST, 2)
+    return f"{HOST}:{main}", f"{HOST}:{stop}"
 
 
-def wait_until(true: Callable[[], object], timeout_s: float = 8.0, what: str = "") -> None:
+def wait_until(true: Callable[[], object], timeout_s: float = PATIENCE_S, what: str = "") -> None:
     end = time.monotonic() + timeout_s
     while not true():
         if time.monotonic() > end:
@@ -69,6 +73,7 @@ class Bed:
     step_s: float = 0.02  # how long each of its states lasts
     final: StepState = StepState.DONE
     final_reason: str = ""
+    model_tasks: int = 0  # as layout Progress has it; 0: eye has not said
     steps: list[tuple[int, StepKind, str]] = field(default_factory=list)  # (seq, kind, text), 'nothing to do' left out
     latched_ns: dict[int, int] = field(default_factory=dict)  # hold seq -> when the arm latched it
     resumes: list[list[int]] = field(default_factory=list)
@@ -86,7 +91,7 @@ class Bed:
         self._command = ring.Reader(BlockKind.COMMAND, p)
         self.api_block = ring.Reader(BlockKind.WORD, p, ProcessId.API)
         self.latch = HoldLatch()
-        self.deadline_s = 0.2
+        self.deadline_s = DEADLINE_S
         self._answered = (0, 0, "")
         self._step_seq, self._step_state, self._since = 0, StepState.IDLE, time.monotonic()
         self._fraction = 0.0
@@ -133,6 +138,11 @@ class Bed:
         """As gate sees it: every word true and fresh, nothing latched."""
         return not self.latch.holds and not self._causes()
 
+    def wait_beats(self, count: int = 3) -> None:
+        """Until what was set before has been written to every block."""
+        last = self._beat + count
+        wait_until(lambda: self._beat >= last)
+
     def _run(self) -> None:
         while not self._ended.wait(BEAT_S):
             with self._lock:
@@ -171,6 +181,7 @@ class Bed:
             elif self._step_state is StepState.MOVING:
                 self._step_state = self.final
         progress = self._progress.blank()
+        progress["model_tasks"] = self.model_tasks
         progress["step_seq"], progress["state"], progress["fraction"] = self._step_seq, self._step_state, self._fraction
         ended = self._step_state in (StepState.FAILED, StepState.REFUSED)
         progress["reason"] = ring.encode(self.final_reason if ended else "", 2 * TEXT)
@@ -232,14 +243,14 @@ class Bed:
 
 
 class Server:
-    """A real api process on free ports of 127.0.0.1."""
+    """A real api process on a loopback address of its own."""
 
     def __init__(self, bed: Bed, folder: Path, extra: str = "", api_extra: str = "tls = false") -> None:
         self.bed, self.folder = bed, folder
-        self.address, self.stop_address = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.address, self.stop_address = own_listeners()
         self.file = folder / "wardarm.toml"
         self.file.write_text(
-            f'schema = 1\nsimulated = true\n[shm]\nprefix = "{bed.prefix}"\n[gate]\nword_deadline_ms = 200\n{extra}\n'
+            f'schema = 1\nsimulated = true\n[shm]\nprefix = "{bed.prefix}"\n[gate]\nword_deadline_ms = {DEADLINE_S * 1e3}\n{extra}\n'
             f'[log]\ndirectory = "{folder}/log"\n[api]\naddress = "{self.address}"\nstop_address = "{self.stop_address}"\n'
             f'state_dir = "{folder}/state"\n{api_extra}\n'
         )
@@ -247,7 +258,7 @@ class Server:
 
     def start(self) -> Server:
         self.process = subprocess.Popen([sys.executable, "-m", "wardarm.api.main", "--config", str(self.file)])
-        wait_until(self._serving, 20, "api did not start")
+        wait_until(self._serving, what="api did not start")
         return self
 
     def _serving(self) -> bool:
@@ -273,7 +284,7 @@ class Server:
         assert self.process is not None
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

@@ -23,6 +23,7 @@ from wardarm.shm.layouts import ArmState, BlockKind, Holding, PlanStatus, Refusa
 HOME_Q = np.array([2.67854, -2.0576, 1.70011, -1.21331, -1.5708, -2.03385])
 RATE = 2.0  # path seconds a second: the tests need not take as long as the motion
 STRIDE = 2  # knots 0.1 s apart
+STALL_S = 0.05  # more is a machine that stood still: the arm does not jump on for it
 
 
 @dataclass
@@ -54,7 +55,7 @@ class ScriptedArm:
         self._traj = ring.Writer(BlockKind.TRAJECTORY, prefix)
         self._status = ring.Writer(BlockKind.ARM_STATUS, prefix)
         self._seen = 0
-        self._id = 0
+        self._id = self.late = 0
         self._known: dict[int, TrajectoryState] = {}
         self._playing: TrajectoryState | None = None
         self._loaded: tuple[int, float, TrajectoryState] | None = None  # joins (id, path_s) with this
@@ -98,7 +99,7 @@ class ScriptedArm:
         while not self._stop.is_set():
             now = time.monotonic()
             with self._lock:
-                self.tick((now - last) * RATE)
+                self.tick(min(now - last, STALL_S) * RATE)
             last = now
             time.sleep(0.008)
 
@@ -172,6 +173,7 @@ class ScriptedArm:
         elif join_id and join_s <= self._path_s:
             refusal = RefusalReason.LATE
         if refusal:
+            self.late += refusal in (RefusalReason.UNKNOWN_JOIN, RefusalReason.LATE)
             self._refused_id, self._refusal = state.id, refusal
             return
         self._known[state.id] = state

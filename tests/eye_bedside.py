@@ -65,14 +65,14 @@ class Bedside:
         if not self.states or self.states[-1] is not self.report.state:
             self.states.append(self.report.state)
 
-    def run(self, until: Callable[[], bool], timeout_s: float = 30) -> None:
+    def run(self, until: Callable[[], bool], timeout_s: float = 60) -> None:
         end = time.monotonic() + timeout_s
         while not until():
             assert time.monotonic() < end, f"still {self.report}"
             self.tick()
             time.sleep(0.02)
 
-    def finish(self, timeout_s: float = 30) -> Report:
+    def finish(self, timeout_s: float = 60) -> Report:
         self.run(lambda: self.report.state in ENDED, timeout_s)
         return self.report
 

@@ -28,6 +28,7 @@ class ExpertModel:
     failing: bool = False
     version: int = 1
     error: str = ""
+    tasks: frozenset[int] = frozenset()
     states: list[np.ndarray] = field(default_factory=list)
     valid_asked_at: list[np.ndarray] = field(default_factory=list)
     _pending: tuple[Frame, Planned, int] | None = None

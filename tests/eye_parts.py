@@ -1,37 +1,26 @@
-"""What the tests of eye and of the inference server share: configurations on free ports, a running server."""
+"""What the tests of eye and of the inference server share: configurations on an address of their own, a running server."""
 
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from addresses import free_ports, own_address
 from wardarm.config import Config, load
 from wardarm.ops.triton_server import EmbeddedServer
 from wardarm.shm.ring import SHM
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [int(s.getsockname()[1]) for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
-
-
 def configuration(**sections: dict[str, Any]) -> Config:
     """The desk's configuration with a shm prefix and ports of its own; `sections` overrides keys."""
-    grpc, http, metrics = free_ports(3)
+    host = own_address()
+    grpc, http, metrics = free_ports(host, 3)
     data = load("desk").model_dump(by_alias=True)
     data["shm"]["prefix"] = f"t{uuid.uuid4().hex[:8]}_"
-    data["triton"] |= {"url": f"127.0.0.1:{grpc}", "http_port": http, "metrics_port": metrics}
+    data["triton"] |= {"url": f"{host}:{grpc}", "http_port": http, "metrics_port": metrics}
     for name, values in sections.items():
         data[name] |= values
     return Config.model_validate(data)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from wardarm import config as configuration
 from wardarm.alert import sounds
 from wardarm.alert.announcer import Announcer, Seen
@@ -170,7 +171,7 @@ class Board:
         except (OSError, ValueError):
             return {}
 
-    def until(self, condition: Callable[[], bool], say: Callable[[], None], limit_s: float = 25) -> None:
+    def until(self, condition: Callable[[], bool], say: Callable[[], None], limit_s: float = PATIENCE_S) -> None:
         end = time.monotonic() + limit_s
         while not condition():
             assert time.monotonic() < end, f"played {self.played()}, counts {self.counts()}"
@@ -180,7 +181,7 @@ class Board:
 
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
         for file in ring.SHM.glob(f"{self.prefix}*"):
             file.unlink()
 
@@ -217,6 +218,12 @@ def test_in_quiet_hours_nothing_is_said_and_nothing_is_counted_as_a_failure(boar
         time.sleep(0.05)
     assert board.played() == []
     assert (board.counts()["said"], board.counts()["failures"]) == (0, 0)
+
+
+@pytest.mark.parametrize("board", [{"command": "no_such_player {file}"}], indirect=True)
+def test_a_player_that_is_not_installed_is_named(board: Board) -> None:
+    board.until(lambda: int(board.counts().get("failures", 0)) >= 1, lambda: board.say((INTRUDER,), at_rest=True))  # type: ignore[call-overload]
+    assert "shown, not spoken: alert.command's 'no_such_player' is not installed" in str(board.counts()["last_failure"])
 
 
 @pytest.mark.parametrize("board", [{"command": "aplay -q -D no_such_device {file}"}, {"command": "sh -c 'exit 3' {file}"},

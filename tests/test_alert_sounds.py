@@ -129,10 +129,10 @@ def test_alsa_s_player_plays_every_file_and_fails_without_a_device(tmp_path: Pat
     env = {"ALSA_CONFIG_PATH": f"/usr/share/alsa/alsa.conf:{tmp_path}/asoundrc", "PATH": "/usr/bin:/bin"}
     for _, _, row in [*ROWS, ("", "", MANIFEST["tone"])]:
         file = SHIPPED.parent / row["file"]
-        done = subprocess.run(["aplay", "-q", "-D", "heard", file], env=env, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["aplay", "-q", "-D", "heard", file], env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         heard = np.fromfile(tmp_path / "heard.raw", np.int16) / 32768
         x, _ = samples(file)
         assert np.array_equal(heard[: len(x)], x), "what the player sends to the device is the file"
-    done = subprocess.run(["aplay", "-q", "-D", "hw:7", file], env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["aplay", "-q", "-D", "hw:7", file], env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from wardarm import cli_client
 from wardarm.client import Client
 from wardarm.shm.layouts import HoldReason, StepState
+from wardarm.v1 import task_pb2
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SENTENCE = "把桌角的蓝色水杯拿给我"
@@ -48,7 +49,10 @@ def wardarm(running: tuple[Bed, Server], *arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, "--config", str(running[1].file)])
 
 
-def test_say_shows_progress_and_ends_with_the_result(bed: Bed, running: tuple[Bed, Server]) -> None:
+def test_say_shows_progress_and_ends_with_the_result(
+    bed: Bed, running: tuple[Bed, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bed, "step_s", 0.5)  # a state that api looks at for certain
     done = wardarm(running, "say", SENTENCE)
     assert done.exit_code == 0, done.output
     assert "step 1: 正在移动" in done.output
@@ -80,17 +84,24 @@ def test_a_dry_run_moves_nothing(bed: Bed, running: tuple[Bed, Server]) -> None:
     assert bed.steps == []
 
 
-def test_ctrl_c_cancels_the_task(bed: Bed, running: tuple[Bed, Server], client: Client) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_cancel_the_task(
+    bed: Bed, running: tuple[Bed, Server], client: Client, number: signal.Signals
+) -> None:
     bed.carry_out = False
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from test_api_cli import app; app()"
     say = subprocess.Popen(
         [sys.executable, "-c", code, "say", SENTENCE, "--config", str(running[1].file)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_until(lambda: bed.steps, 20)
-    say.send_signal(signal.SIGINT)
-    assert say.wait(10) == 1
+    wait_until(lambda: bed.steps)
+    task = client.state().task
+    say.send_signal(number)
+    _, words = say.communicate(timeout=60)
+    assert say.returncode == 1
+    assert "was cancelled" in words
     wait_until(lambda: not client.state().HasField("task"))
+    assert client.task(task.task_id).state == task_pb2.TASK_STATE_CANCELLED
     assert bed.motion_allowed()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from api_bed import bedside, wait_until
+from patience import PATIENCE_S
 from wardarm.client import Refused
 from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, HoldReason, StepKind
@@ -30,8 +31,8 @@ def test_a_killed_service_interrupts_its_task_and_repeats_nothing(tmp_path: Path
             server.kill()
             wait_until(lambda: HoldReason.WATCHDOG in {h.reason for h in bed.latch.holds})  # its word went stale
             server.start()
-            assert lease.lost.wait(5)  # leases do not outlive the process
-            watcher.join(10)
+            assert lease.lost.wait(PATIENCE_S)  # leases do not outlive the process
+            watcher.join(PATIENCE_S)
             assert ended[0].state == task_pb2.TASK_STATE_INTERRUPTED  # the client found the service again
             events = list(client.watch_task(task.task_id))
             assert [e.sequence for e in events] == list(range(1, len(events) + 1))
@@ -68,7 +69,7 @@ def test_a_retry_across_a_restart_gets_the_task_that_had_ended(tmp_path: Path) -
             server.start()
         with server.client() as client:
             request = task_pb2.CreateTaskRequest(request_id="r-1", instruction=SENTENCE, lease_id="long gone")
-            answer = client.tasks.CreateTask(request, timeout=5)
+            answer = client.tasks.CreateTask(request, timeout=PATIENCE_S)
             assert answer.repeated_request
             assert answer.task.task_id == task.task_id
             assert answer.task.state == task_pb2.TASK_STATE_DONE
@@ -79,7 +80,7 @@ def test_a_second_api_on_the_same_blocks_does_not_start(tmp_path: Path) -> None:
     with bedside(tmp_path) as (bed, server):
         second = subprocess.run(
             [sys.executable, "-m", "wardarm.api.main", "--config", str(server.file)],
-            capture_output=True, text=True, timeout=30, check=False,
+            capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert second.returncode == 1
         assert "is writing it" in second.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from api_bed import Bed, Server, bedside, wait_until
+from api_bed import HOST, Bed, Server, bedside, wait_until
 from wardarm.client import Client, Refused
 from wardarm.v1 import control_pb2, control_pb2_grpc
 
@@ -62,7 +62,7 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "/CN=ward",
         cwd=folder,
     )
-    _certificate(folder, "server", "bed 3", "IP:127.0.0.1")
+    _certificate(folder, "server", "bed 3", f"IP:{HOST}")
     for role in ("viewer", "nurse", "local"):
         names = f"URI:wardarm://role/{role},DNS:{role}.ward"
         _certificate(folder, role, f"{role} 7", names)
@@ -124,7 +124,7 @@ def test_tls_without_files_refuses_to_start_and_says_what_is_missing(tmp_path: P
         server = Server(bed, tmp_path, api_extra=f'tls = true\ncerts = "{tmp_path}/none"')
         done = subprocess.run(
             [sys.executable, "-m", "wardarm.api.main", "--config", str(server.file)],
-            capture_output=True, text=True, timeout=30, check=False,
+            capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert done.returncode == 1
         assert "server.pem" in done.stderr

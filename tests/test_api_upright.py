@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from api_bed import Bed, Server, bedside, clean, wait_until
+from patience import soonest
 from wardarm.api import upright
 from wardarm.client import Client, Refused
 from wardarm.shm.layouts import ArmState, Holding, HoldReason, ProcessId
@@ -32,10 +33,7 @@ def client(pair: tuple[Bed, Server]) -> Iterator[Client]:
     bed, server = pair
     with server.client("nurse") as client:
         bed.look_past_a_stall()
-        stand(bed)
-        clean(bed, client)
-        pour(bed)
-        wait_until(lambda: not client.state().arm.at_rest)
+        pours_again(bed, client)
         yield client
         stand(bed)
 
@@ -43,6 +41,14 @@ def client(pair: tuple[Bed, Server]) -> Iterator[Client]:
 def pour(bed: Bed) -> None:
     bed.state, bed.at_rest, bed.playing_id = ArmState.RUNNING, False, 7
     bed.holding, bed.tilt_rad, bed.speed_rad_s = Holding.YES, LEANING, 0.3
+
+
+def pours_again(bed: Bed, client: Client) -> None:
+    """Whatever was held is resumed, and the arm pours."""
+    stand(bed)
+    clean(bed, client)
+    pour(bed)
+    wait_until(lambda: not client.state().arm.at_rest)
 
 
 def stand(bed: Bed) -> None:
@@ -54,17 +60,24 @@ def latched(bed: Bed) -> list[HoldReason]:
 
 
 def test_the_word_stays_true_until_it_stands_upright_and_the_pause_is_seen_at_once(bed: Bed, client: Client) -> None:
-    holds = client.pause("a visit")
-    assert [h.reason for h in holds] == [hold_pb2.HOLD_REASON_CLIENT]
-    assert bed.api_word() == (True, HoldReason.CLIENT)  # go on, for this pause: eye sets it upright
-    assert [h.detail for h in client.state().holds] == ["paused by nurse: a visit"]
-    assert not latched(bed)
-    bed.tilt_rad = float(np.radians(20))  # on its way
-    time.sleep(0.1)
-    assert bed.api_word() == (True, HoldReason.CLIENT)
-    bed.tilt_rad, bed.speed_rad_s = 0.0, 0.0
-    wait_until(lambda: bed.api_word() == (False, HoldReason.CLIENT), 1)
-    wait_until(lambda: latched(bed) == [HoldReason.CLIENT])  # one hold: it was never said and taken back
+    def paused_s() -> float:
+        pours_again(bed, client)
+        holds = client.pause("a visit")
+        assert [h.reason for h in holds] == [hold_pb2.HOLD_REASON_CLIENT]
+        assert bed.api_word() == (True, HoldReason.CLIENT)  # go on, for this pause: eye sets it upright
+        assert [h.detail for h in client.state().holds] == ["paused by nurse: a visit"]
+        assert not latched(bed)
+        bed.tilt_rad = float(np.radians(20))  # on its way
+        bed.wait_beats()
+        assert bed.api_word() == (True, HoldReason.CLIENT)
+        upright_s = time.monotonic()
+        bed.tilt_rad, bed.speed_rad_s = 0.0, 0.0
+        wait_until(lambda: bed.api_word() == (False, HoldReason.CLIENT))
+        said_s = time.monotonic() - upright_s
+        wait_until(lambda: latched(bed) == [HoldReason.CLIENT])  # one hold: it was never said and taken back
+        return said_s
+
+    soonest(paused_s, upright.BEGINS_S)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +88,7 @@ def test_where_nothing_known_leans_under_way_a_pause_takes_the_word_at_once(
 ) -> None:
     for name, value in field.items():
         setattr(bed, name, value)
-    time.sleep(0.05)
+    bed.wait_beats()
     client.pause("")
     assert bed.api_word() == (False, HoldReason.CLIENT)
 
@@ -107,24 +120,29 @@ def test_a_lost_lease_or_a_person_in_the_zone_waits_for_nothing(bed: Bed, client
         client.pause("")
         assert bed.api_word()[0]
         bed.say(ProcessId.GUARD, HoldReason.INTRUDER, "a person in zone 1")
-        wait_until(lambda: HoldReason.INTRUDER in latched(bed), 0.9)  # the arm's own affair, as ever
+        wait_until(lambda: HoldReason.INTRUDER in latched(bed))  # the arm's own affair, as ever
         bed.say(ProcessId.GUARD, HoldReason.NONE)
-    wait_until(lambda: not bed.api_word()[0], 0.9)
+    assert not bed.api_word()[0]
 
 
 def test_it_takes_the_word_by_itself_where_nothing_is_set_upright(bed: Bed, client: Client) -> None:
-    client.pause("")
     began = time.monotonic()
-    assert bed.api_word()[0]
-    wait_until(lambda: not bed.api_word()[0], 4)
+    client.pause("")
+    wait_until(lambda: not bed.api_word()[0])
     assert time.monotonic() - began >= upright.BEGINS_S - 0.1
     assert client.state().holds[0].reason == hold_pb2.HOLD_REASON_CLIENT
 
 
 def test_an_arm_that_rests_meanwhile_is_paused_at_once(bed: Bed, client: Client) -> None:
-    client.pause("")
-    stand(bed)
-    wait_until(lambda: bed.api_word() == (False, HoldReason.CLIENT), 0.9)
+    def paused_s() -> float:
+        pours_again(bed, client)
+        client.pause("")
+        rests_s = time.monotonic()
+        stand(bed)
+        wait_until(lambda: bed.api_word() == (False, HoldReason.CLIENT))
+        return time.monotonic() - rests_s
+
+    soonest(paused_s, upright.BEGINS_S)
 
 
 def test_nobody_resumes_before_it_stands(bed: Bed, client: Client) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import eye_camera
 import numpy as np
+import pyrealsense2 as rs
 import pytest
 from eye_parts import configuration, remove_blocks
+from patience import PATIENCE_S
 from wardarm.config import Config
 from wardarm.eye.frames import FrameBoard, FrameRegion
-from wardarm.eye.realsense import Pairing, RealSense, SensorClock
+from wardarm.eye.realsense import Pairing, RealSense, SensorClock, why_not_started
 from wardarm.shm.layouts import BlockKind
 from wardarm.shm.ring import Reader
 
@@ -40,7 +42,7 @@ def camera(config: Config) -> Iterator[RealSense]:
     made.stop()
 
 
-def wait(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+def wait(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end
@@ -50,7 +52,7 @@ def wait(condition: Callable[[], bool], timeout_s: float = 10) -> None:
 def test_frames_arrive_paired_and_are_what_was_sent(camera: RealSense, config: Config) -> None:
     board = camera.board
     wait(lambda: camera.pairs >= 10)
-    meta = Reader(BlockKind.FRAME_META, config.shm.prefix)
+    meta, ways_s = Reader(BlockKind.FRAME_META, config.shm.prefix), list[float]()
     for _ in range(5):
         frame = board.pin_latest()
         assert frame is not None
@@ -59,14 +61,16 @@ def test_frames_arrive_paired_and_are_what_was_sent(camera: RealSense, config: C
         assert (colour == number).all()
         assert (depth == 10 * number).all()
         assert frame.brightness == pytest.approx(number)
-        assert 0 <= frame.arrival_ns - frame.capture_ns < 50e6
+        assert frame.arrival_ns >= frame.capture_ns
+        ways_s.append((frame.arrival_ns - frame.capture_ns) * 1e-9)
         slot = meta.at(frame.number)
         if slot is not None:
             assert int(slot.data["capture_ns"]) == frame.capture_ns
             assert int(slot.data["pixel_slot"]) == frame.slot
         board.unpin(frame)
         wait(lambda n=frame.number: board.latest is not None and board.latest.number > n)
-    assert board.fps() == pytest.approx(30, rel=0.4)
+    assert min(ways_s) < 0.05, "load only ever adds"
+    wait(lambda: board.fps() == pytest.approx(30, rel=0.4))
 
 
 def test_a_silent_camera_is_seen_and_comes_back(camera: RealSense, config: Config) -> None:
@@ -98,8 +102,7 @@ def test_a_camera_silent_for_long_is_opened_again(camera: RealSense) -> None:
     opened = len(eye_camera.MADE)
     eye_camera.MADE[-1].muted.set()
     wait(lambda: len(eye_camera.MADE) > opened)
-    wait(lambda: camera.board.silent_s() < 0.2)
-    assert camera.error == ""
+    wait(lambda: camera.board.silent_s() < 0.2 and camera.error == "")
 
 
 def test_depth_of_another_moment_is_not_paired(camera: RealSense) -> None:
@@ -130,6 +133,43 @@ def test_a_source_that_cannot_be_opened_says_what_to_check(source: str, words: s
     remove_blocks(config)
 
 
+@pytest.mark.parametrize(
+    ("usb", "fps", "taken", "words"),
+    [
+        ("2.1", 15, False, "connected by USB 2.1, which has no 320x180 colour and depth at 30 fps; use a USB 3 port"),
+        ("3.2", 15, False, "has no 320x180 colour and depth at 30 fps; set camera.width"),
+        ("3.2", 30, True, "held by another program"),
+    ],
+)
+def test_a_camera_that_does_not_start_says_what_to_do(
+    config: Config, monkeypatch: pytest.MonkeyPatch, usb: str, fps: int, taken: bool, words: str
+) -> None:
+    """The library's own refusals, of a device that streams for somebody else or does not offer what is configured."""
+    device = eye_camera.TestCamera(320, 180, fps)
+    device.device.register_info(rs.camera_info.usb_type_descriptor, usb)
+    monkeypatch.setattr(eye_camera, "open_device", lambda _config: device)
+    sensors = device.device.query_sensors()
+    if taken:
+        for sensor in sensors:
+            sensor.open(sensor.get_stream_profiles()[0])
+            sensor.start(lambda _frame: None)
+    made = RealSense(config, board_for(config))
+    made.start()
+    wait(lambda: made.error != "")
+    made.stop()
+    for sensor in sensors if taken else ():
+        sensor.stop()
+        sensor.close()
+    assert words in made.error
+    assert made.pairs == 0
+
+
+def test_what_a_real_camera_says_when_it_is_taken_is_understood() -> None:
+    """Published logs: realsenseai/librealsense #12382, #12478."""
+    error = "xioctl(VIDIOC_S_FMT) failed, errno=16 Last Error: Device or resource busy"
+    assert "held by another program" in why_not_started(error, "3.2", configuration().camera)
+
+
 def test_a_camera_of_another_size_is_refused(config: Config) -> None:
     made = RealSense(config, FrameBoard(FrameRegion(config.shm.prefix, 640, 360, 2), config.shm.prefix))
     made.start()
@@ -145,7 +185,7 @@ def test_a_recording_is_played_to_its_end(config: Config, tmp_path: Path) -> Non
     played = config.model_copy(update={"camera": config.camera.model_copy(update={"source": f"file:{file}"})})
     made = RealSense(played, board_for(played), repeat=False)
     made.start()
-    assert made.ended.wait(15), made.error
+    assert made.ended.wait(PATIENCE_S), made.error
     made.stop()
     assert made.pairs >= 17
     assert made.board.latest is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -94,6 +95,7 @@ class Ward:
     def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not condition():
+            assert self.eye.poll() is None, f"eye ended\n{self.log.read_text()[-2000:]}"
             assert time.monotonic() < end, f"{self.progress()}\n{self.log.read_text()[-2000:]}"
             time.sleep(0.01)
 
@@ -170,13 +172,13 @@ def test_an_orderly_end_leaves_no_file(ward: Ward) -> None:
     carrying(ward)
     ward.until(lambda: grasp_memory.recall(ward.prefix) is not None)
     ward.eye.terminate()
-    assert ward.eye.wait(15) == 0
+    assert ward.eye.wait(60) == 0
     assert not grasp_memory.path(ward.prefix).exists()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"z_m": "high"}', '{"z_m": NaN}', '{"z_m": null}'])
 def test_a_file_that_is_none_of_these_is_no_height(text: str) -> None:
-    prefix = "tgrasp_"
+    prefix = f"tgrasp{os.getpid()}_"
     grasp_memory.path(prefix).write_text(text)
     try:
         assert grasp_memory.recall(prefix) is None

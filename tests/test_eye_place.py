@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,7 +153,7 @@ def test_what_was_kept_is_read_back_and_what_is_broken_is_said(table: Table, tmp
 
 @pytest.fixture
 def board() -> Iterator[FrameBoard]:
-    prefix = "placetest_"
+    prefix = f"place{os.getpid()}_"
     yield FrameBoard(FrameRegion(prefix, contract.IMAGE_WIDTH, contract.IMAGE_HEIGHT, 2), prefix)
     for block in ring.SHM.glob(f"{prefix}*"):
         block.unlink()
@@ -162,7 +163,7 @@ def show(board: FrameBoard, watch: PlaceWatch, seen: Seen, at_home: bool, what: 
     """Put a picture there and have it looked at."""
     now_ns = time.monotonic_ns()
     board.put(seen.colour, (seen.depth_m * 1000).round().astype(np.uint16), now_ns, now_ns, 0.0)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not watch.looked(what, at_home):
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -188,7 +189,7 @@ def test_in_trouble_it_looks_again_by_itself(table: Table, board: FrameBoard, mo
     watch = PlaceWatch(calibrate.calibrate(table.seen(0), None, lambda _: None), board)
     assert show(board, watch, table.seen(1, ELSEWHERE), True, 1)
     back = table.seen(1)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while watch.trouble:
         now_ns = time.monotonic_ns()
         board.put(back.colour, (back.depth_m * 1000).round().astype(np.uint16), now_ns, now_ns, 0.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from eye_bedside import ENDED, HOME, LEAF, THING, Bedside, held_path, near, running
+from patience import PATIENCE_S
 from wardarm.kinematics import TcpPose
 from wardarm.policy import contract
 from wardarm.shm.layouts import Holding, Source, StepKind, StepState
@@ -85,6 +87,25 @@ def test_an_arm_that_was_restarted_while_carrying_waits_for_put_it_down(bedside:
     opened = path[path[:, 4] != Holding.NO][-1]
     assert opened[2] == pytest.approx(THING[2] + 0.002, abs=0.004)
     assert bedside.arm.opening > 0.9
+
+
+def test_the_height_of_a_grasp_is_known_though_eye_stood_still_while_the_fingers_closed(bedside: Bedside) -> None:
+    bedside.arm.thing_at = near(THING)
+    bedside.order(StepKind.FETCH)
+
+    def will_close() -> bool:
+        playing = bedside.motion.playing()
+        return playing is not None and playing.closed_at(np.inf) is not None and bedside.arm.opening > 0.9
+
+    bedside.run(will_close)
+    end = time.monotonic() + PATIENCE_S
+    while bedside.arm.holding is not Holding.YES or bedside.arm.xyz[2] < THING[2] + 0.03:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert bedside.machine.grasp is None
+    bedside.run(lambda: bedside.machine.grasp is not None)
+    assert bedside.machine.grasp is not None
+    assert bedside.machine.grasp.z_m == pytest.approx(THING[2], abs=0.004)
 
 
 def last_z(chunk: np.void) -> float:

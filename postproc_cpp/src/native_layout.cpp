@@ -85,7 +85,7 @@ nb::dict native_layout() {
          FIELD(Progress, capture_ns); FIELD(Progress, camera_ms); FIELD(Progress, queue_ms); FIELD(Progress, infer_ms);
          FIELD(Progress, validate_ms); FIELD(Progress, camera_fps); FIELD(Progress, delay_s);
          FIELD(Progress, first_capture_ns); FIELD(Progress, first_motion_ns); FIELD(Progress, model_version);
-         FIELD(Progress, reason));
+         FIELD(Progress, reason); FIELD(Progress, model_tasks); FIELD(Progress, reserved0));
   STRUCT(Command, FIELD(Command, seq); FIELD(Command, kind); FIELD(Command, hold_count); FIELD(Command, hold_seqs);
          FIELD(Command, actor));
   STRUCT(FrameMeta, FIELD(FrameMeta, frame_number); FIELD(FrameMeta, capture_ns); FIELD(FrameMeta, arrival_ns);

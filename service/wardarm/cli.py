@@ -45,6 +45,7 @@ ConfigFile = Annotated[str, typer.Option("--config", help="a TOML file, or 'desk
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
 out = Console()
 err = Console(stderr=True)
+_JETSON = Path("/proc/device-tree/model")  # only for a hint: what runs is the configuration's
 
 
 def _load(file: str) -> configuration.Config:
@@ -97,6 +98,8 @@ def run(
         os.execv(sys.executable, command)
     from wardarm import supervisor
 
+    if config == "thor" and not _JETSON.exists():
+        err.print("[yellow]no Jetson: a plain PC with simulated devices is --config desk --run-dir out/run[/]")
     raise typer.Exit(supervisor.run(loaded, run_dir))
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from google.protobuf import json_format
@@ -263,6 +264,7 @@ def _client(config: str, address: str, stop_address: str, certs: str, as_json: b
         raise typer.Exit(2) from e
     folder = certs or (api.certs if api.tls else "")
     name = f"{os.environ.get('USER') or 'terminal'}@cli"
+    before = signal.signal(signal.SIGTERM, _end)
     try:
         with Client(address or api.address, stop_address or api.stop_address, folder or None, name) as client:
             yield client
@@ -277,8 +279,15 @@ def _client(config: str, address: str, stop_address: str, certs: str, as_json: b
         err.print(f"[red]--certs {escape(folder)}: {escape(str(e))}[/]")
         raise typer.Exit(2) from e
     except KeyboardInterrupt as e:
-        err.print("ended by Ctrl-C")
+        err.print("ended by Ctrl-C or SIGTERM; a task that it waited for was cancelled")
         raise typer.Exit(1) from e
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(_number: int, _frame: Any) -> NoReturn:
+    """SIGTERM is Ctrl-C: the task is cancelled and the lease given back, instead of a hold for a client that went quiet."""
+    raise KeyboardInterrupt
 
 
 def _run(client: Client, as_json: bool, run: Callable[[Callable[[Any], None] | None], Any]) -> None:

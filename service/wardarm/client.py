@@ -257,8 +257,15 @@ class Client:
         return self._run(on_event, movement=task_pb2.MOVEMENT_PARK, **fields)
 
     def _run(self, on_event: Callable[[Any], None] | None, **fields: Any) -> Any:
+        fields.setdefault("request_id", f"r-{uuid.uuid4().hex}")
         with self.lease() as lease:
-            task = self.create_task(lease, **fields)
+            try:
+                task = self.create_task(lease, **fields)
+            except KeyboardInterrupt:  # it may have begun, though its answer was not waited for
+                active = self.state().task
+                if active.request_id == fields["request_id"]:
+                    self.cancel(lease, active.task_id)
+                raise
             return task if fields.get("dry_run") else self.follow(task.task_id, lease, on_event)
 
     def follow(self, task_id: str, lease: Lease | None, on_event: Callable[[Any], None] | None = None) -> Any:

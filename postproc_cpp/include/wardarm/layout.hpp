@@ -290,6 +290,8 @@ struct alignas(64) Progress {
   std::uint64_t first_motion_ns;   // 0 until it moved
   std::uint64_t model_version;
   char reason[2 * kText];
+  std::uint32_t model_tasks;  // bit k: the served weights were trained for StepKind k; 0: not known
+  std::uint32_t reserved0;
 };
 
 enum class CommandKind : std::uint32_t { kNone = 0, kResume = 1, kStop = 2, kRecover = 3, kPowerOn = 4 };

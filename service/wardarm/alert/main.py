@@ -113,6 +113,8 @@ class Player:
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._words, start_new_session=True
             )
             self._began_s = now_s
+        except FileNotFoundError as e:
+            self.fail(f"alerts are shown, not spoken: alert.command's '{e.filename}' is not installed (aplay: alsa-utils)")
         except (OSError, ValueError, IndexError) as e:
             self.fail(f"alert.command = {self.alert.command!r}: {e}")
 

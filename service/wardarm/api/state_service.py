@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Any
 
-from wardarm.api import rpc
+from wardarm.api import learnt, rpc
 from wardarm.api.errors import invalid
 from wardarm.api.loop import ControlLoop
 from wardarm.api.view import state_message
@@ -54,6 +54,7 @@ class StateService(state_pb2_grpc.StateServiceServicer):  # type: ignore[misc]
             objects=self._loop.instructions.objects, colors=self._loop.instructions.colors,
             unimplemented=[f"wardarm.v1.{name}" for name in rpc.NOT_BUILT],
         )  # fmt: skip
+        info.model.learnt.extend(sorted(learnt.kinds(self._loop.picture)))
         info.lease_time_to_live.FromNanoseconds(int(config.api.lease_ttl_s * 1e9))
         info.started.FromNanoseconds(self._started_ns)
         return info

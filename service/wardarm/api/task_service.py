@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from wardarm.api import roles, rpc, texts
+from wardarm.api import learnt, roles, rpc, texts
 from wardarm.api.errors import Refused, checked_text, invalid, precondition
 from wardarm.api.loop import ControlLoop
 from wardarm.api.tasks import CANCELLING, UNDER_WAY, Active, new_task, step_message
@@ -134,7 +134,8 @@ class TaskService(task_pb2_grpc.TaskServiceServicer):  # type: ignore[misc]
                 grpc.StatusCode.INVALID_ARGUMENT, "INSTRUCTION_TOO_LONG",
                 f"instruction has {len(instruction)} characters, limit {_CHARACTERS}; say it in one or two short sentences",
             )  # fmt: skip
-        return self._loop.instructions.read(instruction)
+        loop = self._loop
+        return learnt.judge(loop.instructions.read(instruction), learnt.kinds(loop.picture), loop.instructions)
 
     @rpc.unary
     async def GetTask(self, request: Any, context: Any) -> Any:

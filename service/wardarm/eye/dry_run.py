@@ -235,6 +235,9 @@ def main() -> int:
     parser.add_argument("--instruction", required=True)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     args = parser.parse_args()
+    if not Path(args.source).is_file():
+        print(f"dry run: --source {args.source}: no such file", file=sys.stderr)
+        return 2
     try:
         summary = dry_run(load(args.config), args.source, args.instruction)
     except (ConfigError, InstructionTooLong, ValueError) as e:

@@ -214,6 +214,7 @@ class Eye:
             p["frame_number"], p["capture_ns"] = frame.number, frame.capture_ns
         p["camera_fps"], p["delay_s"] = self.board.fps(), self.follower.model_delay.seconds
         p["model_version"] = self.model.version
+        p["model_tasks"] = sum(1 << kind for kind in {StepKind.FETCH, *self.model.tasks}) if self._started else 0
         self._progress.publish(p)
 
     @staticmethod

@@ -144,6 +144,22 @@ class Motion:
         """The trajectory under way, if this process saw it being published."""
         return self._known.get(int(self.status["playing_id"])) if self.fresh else None
 
+    def taken_at(self) -> TcpPose | None:
+        """Where the fingers last closed, by the trajectories that were played; None if none of those known says so."""
+        if not self.fresh:
+            return None
+        playing = int(self.status["playing_id"])
+        until_s = self.path_s() if playing else math.inf
+        for trajectory_id in sorted(
+            (i for i in self._known if i <= (playing or int(self.status["finished_id"]))), reverse=True
+        ):
+            trajectory = self._known[trajectory_id]
+            pose = trajectory.closed_at(until_s)
+            if pose is not None or not trajectory.begins_closed():
+                return pose
+            until_s = math.inf  # one before: what it still had to play when it was replaced is not told apart
+        return None
+
     def path_s(self) -> float:
         """Path time now on the trajectory under way."""
         age_s = (time.monotonic_ns() - int(self.status["stamp_ns"])) * 1e-9

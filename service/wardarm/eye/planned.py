@@ -87,6 +87,24 @@ class TrajectoryState:
         opening = self._grip[i + 1] if s >= self._t[i + 1] else self._grip[i]
         return Planned(q, qd, qdd, self._kinematics.forward(q), float(opening))
 
+    def begins_closed(self) -> bool:
+        return float(self._grip[0]) <= contract.GRIP_CLOSED
+
+    def closed_at(self, until_s: float) -> TcpPose | None:
+        """Where the TCP is lowest, knot by knot, while the fingers close for the last time before a path time.
+
+        None if they do not close there, or not all the way.
+        """
+        closed = self._grip <= contract.GRIP_CLOSED
+        ends = np.flatnonzero(closed[1:] & ~closed[:-1] & (self._t[1:] <= until_s)) + 1
+        if not len(ends):
+            return None
+        end = int(ends[-1])
+        opened = np.flatnonzero(self._grip[:end] >= contract.GRIP_OPEN)
+        begin = int(opened[-1]) + 1 if len(opened) else 0
+        poses = [self._kinematics.forward(q) for q in self._q[begin : end + 1]]
+        return min(poses, key=lambda pose: float(pose.xyz_m[2]))
+
     def still_after(self, path_s: float) -> bool:
         """True if neither the arm nor the fingers are to move any more from `path_s` on (tolerance 0.1 mrad)."""
         now = self.at(path_s)

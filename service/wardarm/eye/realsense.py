@@ -19,7 +19,7 @@ import numpy as np
 import pyrealsense2 as rs
 from numpy.typing import NDArray
 
-from wardarm.config import Config
+from wardarm.config import Camera, Config
 from wardarm.eye.frames import FrameBoard
 from wardarm.policy.view import Optics, Rectifier
 
@@ -215,7 +215,8 @@ class RealSense:
             return pipeline, None
         if kind != "serial":
             raise CameraLost(f"camera.source = '{camera.source}': must start with serial:, file: or factory:")
-        serials = [d.get_info(rs.camera_info.serial_number) for d in rs.context().query_devices()]
+        devices = {d.get_info(rs.camera_info.serial_number): d for d in rs.context().query_devices()}
+        serials = list(devices)
         if (rest and rest not in serials) or not serials:  # start() would block for 15 s
             seen = ", ".join(serials) or "none"
             raise CameraLost(
@@ -223,8 +224,7 @@ class RealSense:
             )
         if rest:
             wanted.enable_device(rest)
-        self._enable(wanted)
-        pipeline.start(wanted)
+        self._start_live(pipeline, wanted, devices[rest or serials[0]])
         return pipeline, None
 
     def _open_factory(self, name: str, wanted: Any) -> tuple[Any, Any]:
@@ -235,21 +235,39 @@ class RealSense:
             raise CameraLost(f"camera.source = '{self.config.camera.source}': {e}") from e
         pipeline = rs.pipeline(rs.context())
         pipeline.set_device(made.device)
-        self._enable(wanted)
-        pipeline.start(wanted)
+        self._start_live(pipeline, wanted, made.device)
         made.start()
         return pipeline, made
 
-    def _enable(self, wanted: Any) -> None:
+    def _start_live(self, pipeline: Any, wanted: Any, device: Any) -> None:
+        """Colour and depth as configured. Raises CameraLost with what to do about it."""
         c = self.config.camera
         wanted.enable_stream(rs.stream.color, c.width, c.height, rs.format.rgb8, c.fps)
         wanted.enable_stream(rs.stream.depth, c.width, c.height, rs.format.z16, c.fps)
+        try:
+            pipeline.start(wanted)
+        except RuntimeError as e:
+            link = rs.camera_info.usb_type_descriptor
+            usb = device.get_info(link) if device.supports(link) else ""
+            raise CameraLost(f"camera '{c.source}': {why_not_started(str(e), usb, c)}") from e
 
     def _at_end(self, pipeline: Any) -> bool:
         if self.repeat:
             return False
         playback = pipeline.get_active_profile().get_device().as_playback()
         return bool(playback.current_status() == rs.playback_status.stopped)
+
+
+def why_not_started(error: str, usb: str, camera: Camera) -> str:
+    """What librealsense's refusal of a pipeline means. `usb`: the link's version as the device tells it, '' if it does not."""
+    if "busy" in error or "is streaming" in error:  # xioctl(VIDIOC_S_FMT): EBUSY; the library's own software device
+        return f"held by another program (realsense-viewer? a second wardarm?); end that one ({error})"
+    if "resolve requests" in error:
+        size = f"{camera.width}x{camera.height} colour and depth at {camera.fps} fps"
+        if usb.startswith("2"):
+            return f"connected by USB {usb}, which has no {size}; use a USB 3 port and its cable ({error})"
+        return f"has no {size}; set camera.width, camera.height and camera.fps to what it has ({error})"
+    return error
 
 
 def optics_of(profile: Any) -> Optics | None:

@@ -365,14 +365,17 @@ class StepMachine:
         return True if self._done_chunks >= 2 and holding else None
 
     def _note_grasp(self, now: Planned) -> None:
-        """The lowest point while the fingers are told to close: what is held stood on the table with the TCP there."""
+        """The lowest point while the fingers are told to close: what is held stood on the table with the TCP there.
+
+        Whoever stood still meanwhile reads it off the plan; where that does not tell, the height stays unknown.
+        """
         z = float(now.pose.xyz_m[2])
         if now.opening >= contract.GRIP_OPEN:
             self.grasp = None
         elif not now.holding:
             self.grasp = Grasp(min(z, self.grasp.z_m) if self.grasp else z, now.pose)
-        elif self.grasp is None:
-            self.grasp = Grasp(z, now.pose)
+        elif self.grasp is None and (pose := self.motion.taken_at()) is not None:
+            self.grasp = Grasp(float(pose.xyz_m[2]), pose)
 
     def _closed_on_nothing(self) -> bool:
         s = self.motion.status

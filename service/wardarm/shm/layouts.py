@@ -244,7 +244,7 @@ PROGRESS = _struct(
         ("valid", "<f4"), ("done", "<f4"), ("fraction", "<f4"), ("grasp_attempts", "<u4"), ("frame_number", "<u8"),
         ("capture_ns", "<u8"), ("camera_ms", "<f4"), ("queue_ms", "<f4"), ("infer_ms", "<f4"), ("validate_ms", "<f4"),
         ("camera_fps", "<f4"), ("delay_s", "<f4"), ("first_capture_ns", "<u8"), ("first_motion_ns", "<u8"),
-        ("model_version", "<u8"), ("reason", f"S{2 * TEXT}"),
+        ("model_version", "<u8"), ("reason", f"S{2 * TEXT}"), ("model_tasks", "<u4"), ("reserved0", "<u4"),
     ]
 )  # fmt: skip
 COMMAND = _struct(
