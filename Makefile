@@ -49,7 +49,7 @@ demo: setup ## one sentence moves the arm: films it into out/demo/
 test: setup $(STAMPS)/dev ## every test, on real parts
 	@$(MAKE) --no-print-directory build/cpp/done
 	@cd build/cpp && ctest --output-on-failure -j2
-	@$(BIN)/python -m pytest || { echo "once more, alone, what failed: a busy machine can starve a real-time test"; $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@.ci/pytest-halves $(BIN)/python
 
 build/cpp/done: $(STAMPS)/dev $(CPP)
 	@cmake -S postproc_cpp -B build/cpp -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(abspath $(BIN))/python -DWARDARM_TESTS=ON >build/cpp.log 2>&1 || { cat build/cpp.log; exit 1; }

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from patience import PATIENCE_S
 from wardarm.gate.words import OwnWord
 from wardarm.shm import ring
 from wardarm.shm.layouts import (
@@ -40,9 +41,9 @@ from wardarm.shm.layouts import (
 HERE = Path(__file__).parent
 # TCP at about (0.30, 0, 0.42) m, tool-down, for the UR5e's nominal DH parameters
 HOME_Q = np.array([2.678540, -2.057600, 1.700110, -1.213310, -1.570800, -2.033850])
-WORD_DEADLINE_MS = 250
+WORD_DEADLINE_MS = 600  # the machine may stand still for a while, and no test is about that
 STALE_S = 1.6
-LIMIT_S = 20.0
+LIMIT_S = PATIENCE_S
 
 
 def control(address: str, line: str) -> dict[str, Any]:
@@ -160,7 +161,7 @@ class Bench:
         for process in reversed(self.processes.values()):
             if process.poll() is None:
                 process.kill()
-            process.wait(10)
+            process.wait(PATIENCE_S)
         self.speakers.ending.set()
         self.speakers.join()
         for file in Path("/dev/shm").glob(f"{self.prefix}*"):
@@ -186,7 +187,7 @@ class Bench:
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         self.processes[name].send_signal(number)
-        self.processes[name].wait(15)
+        self.processes[name].wait(PATIENCE_S)
 
     def say(self, line: str) -> dict[str, Any]:
         return control(self.address, line)
@@ -212,6 +213,7 @@ class Bench:
     def until(self, done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
         end = time.monotonic() + limit_s
         while not done():
+            assert self.processes["controller"].poll() is None, "the simulated controller has ended"
             if time.monotonic() > end:
                 logs = "\n".join(f"{f.name}: {f.read_text()[-1500:]}" for f in self.folder.glob("*.log"))
                 status = self.status

@@ -21,6 +21,8 @@ from wardarm.sim.demo.run import System, desk_config
 from wardarm.v1 import hold_pb2, task_pb2
 
 PATIENCE_S = 150
+UNHURRIED: dict[str, object] = {"gate.word_deadline_ms": 1000.0}
+"""For tests that are about no deadline: the machine may stand still for a while."""
 
 
 class Bed:

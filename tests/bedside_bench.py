@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE_S
 from wardarm import config as configuration
 from wardarm.sim import control, world_state
 from wardarm.sim.pictures import Picture, PictureFeed
@@ -48,14 +49,14 @@ class Bench:
     def ask(self, command: str, *words: Any, **fields: Any) -> dict[str, Any]:
         return control.ask(self.config.sim.address, self.config.sim.control_port, command, *words, **fields)
 
-    def run_script(self, body: str, most_s: float = 40.0) -> dict[str, Any]:
+    def run_script(self, body: str, most_s: float = PATIENCE_S) -> dict[str, Any]:
         """Have the controller run a program; its state afterwards."""
         before = self.ask("state")["cycle"]
         with socket.create_connection((self.config.sim.address, 30002)) as s:
             s.sendall(f"def go():\n{body}\nend\n".encode())
             return self.until("state", lambda a: a["cycle"] > before + 100 and a["runtime"] == "STOPPED", most_s)
 
-    def until(self, command: str, fits: Any, most_s: float = 20.0, **fields: Any) -> dict[str, Any]:
+    def until(self, command: str, fits: Any, most_s: float = PATIENCE_S, **fields: Any) -> dict[str, Any]:
         """Ask until the answer fits."""
         end = time.monotonic() + most_s
         while True:
@@ -67,14 +68,14 @@ class Bench:
 
     def gripper(self, line: str) -> str:
         address = (self.config.sim.address, self.config.arm.gripper_port)
-        with socket.create_connection(address, timeout=10) as s:
+        with socket.create_connection(address, timeout=PATIENCE_S) as s:
             s.sendall(line.encode() + b"\n")
             answer = b""
             while answer != b"ack" and not answer.endswith(b"\n"):  # "ack" ends with nothing
                 answer += s.recv(64)
             return answer.decode().strip()
 
-    def picture(self, name: str, after_ns: int = 0, most_s: float = 10.0) -> Picture:
+    def picture(self, name: str, after_ns: int = 0, most_s: float = PATIENCE_S) -> Picture:
         """A picture exposed after `after_ns`."""
         feed, end = PictureFeed(self.config.shm.prefix, name), time.monotonic() + most_s
         while time.monotonic() < end:
@@ -102,4 +103,4 @@ def running(folder: Path) -> Iterator[Bench]:
         for process in processes.values():
             process.terminate()
         for process in processes.values():
-            process.wait(10)
+            process.wait(PATIENCE_S)

@@ -88,7 +88,7 @@ class Bench:
     def register(self, number: int) -> int:
         return int(self.robot.state()["output_ints"][number - 12])
 
-    def until(self, number: int, value: int, timeout_s: float = 10.0) -> dict[str, Any]:
+    def until(self, number: int, value: int, timeout_s: float = 60.0) -> dict[str, Any]:
         return self.robot.wait(
             f"register {number} = {value}", lambda s: s["output_ints"][number - 12] == value, timeout_s
         )

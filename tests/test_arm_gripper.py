@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from addresses import own_address
+from patience import PATIENCE_S
 from wardarm.arm.gripper import SLIPPED, Contact, GripperWatch, HoldingRule
 from wardarm.shm.layouts import Holding
 from wardarm.sim.gripper import FreeFingers, GripperPort
@@ -34,7 +36,7 @@ class Device(threading.Thread):
         self.acceptor.close()
 
 
-ADDRESS = "127.91.7.3"
+ADDRESS = own_address()
 
 
 @pytest.fixture
@@ -56,9 +58,9 @@ def watch() -> Iterator[GripperWatch]:
 
 
 def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while not done():
-        assert time.monotonic() < end, "not there after 10 s"
+        assert time.monotonic() < end, "not there"
         time.sleep(0.005)
 
 
@@ -88,7 +90,8 @@ def test_fingers_that_close_further_have_lost_it_before_they_arrive() -> None:
 
 def test_after_a_silence_what_is_held_is_unknown_again() -> None:
     """A cup may have been taken out and a sleeve put in meanwhile."""
-    first, watch = Device("127.91.7.4"), GripperWatch("127.91.7.4", 63352)
+    address = own_address()
+    first, watch = Device(address), GripperWatch(address, 63352)
     first.start()
     watch.start()
     until(lambda: holding(watch) is Holding.NO)
@@ -100,7 +103,7 @@ def test_after_a_silence_what_is_held_is_unknown_again() -> None:
     for connection in [k.fileobj for k in first.selector.get_map().values()]:
         connection.close()  # type: ignore[union-attr]
     until(lambda: watch.fingers is not None and not watch.fingers.fresh(time.monotonic_ns()))
-    again = Device("127.91.7.4")
+    again = Device(address)
     again.fingers = again.port.device = first.fingers
     again.start()
     try:

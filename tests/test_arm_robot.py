@@ -179,7 +179,7 @@ def test_sigterm_in_motion_comes_to_rest_says_bye_and_leaves_the_fingers(bench: 
     in_motion(bench)
     grip = bench.status["grip_opening"]
     bench.processes["arm"].terminate()
-    assert bench.processes["arm"].wait(15) == 0
+    assert bench.processes["arm"].wait(60) == 0
     bench.until(lambda: bench.say("state")["runtime"] == "STOPPED")
     said = bench.say("state")
     assert said["output_ints"][0] == 5  # the player ended, it was not stopped

@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+from patience import PATIENCE_S
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from wardarm.arm.causes import FEED_DEADLINES, FEED_S, Board
 from wardarm.config import Config
@@ -61,7 +62,7 @@ class Speaker:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def speak() -> Iterator[Callable[[BlockKind, ProcessId], Speaker]]:
         file.unlink()
 
 
-def until(true: Callable[[], object], limit_s: float = 10.0) -> None:
+def until(true: Callable[[], object], limit_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < end, "not within its time"
@@ -136,15 +137,15 @@ def test_a_feed_that_died_or_froze_is_inference_stale(speak: Any, lost: ProcessI
     until(lambda: board.feed_causes() == [])
     if how == signal.SIGKILL:
         feeds[lost].kill()
-        causes = board.feed_causes()  # the very next look
+        causes = [c for c in board.feed_causes() if c.writer is lost]  # the very next look
         assert "ended under way" in causes[0].detail
     else:
-        began = time.monotonic()
         feeds[lost].signal(how)
         until(lambda: [c for c in board.feed_causes() if c.writer is lost])
         causes = [c for c in board.feed_causes() if c.writer is lost]
-        assert time.monotonic() - began > max(FEED_S, FEED_DEADLINES * DEADLINE_S) - 0.05  # a late beat is forgiven
         assert "silent for" in causes[0].detail
+        silent_ms = float(causes[0].detail.split("silent for ")[1].split()[0])
+        assert silent_ms >= 1e3 * max(FEED_S, FEED_DEADLINES * DEADLINE_S)  # a late beat is forgiven
     assert (causes[0].reason, causes[0].writer) == (HoldReason.INFERENCE_STALE, lost)
 
 
@@ -180,8 +181,7 @@ def test_a_frozen_server_is_silent_while_it_is_wanted_only(live: tuple[_Live, Se
     assert watched.silent_s == 0.0
     assert service.asked == 0  # nobody asked for it
     watched.want(True)
-    until(lambda: service.asked >= 3)
-    assert watched.silent_s < pulse.SILENT_S
+    until(lambda: service.asked >= 3 and watched.silent_s < pulse.SILENT_S)
     service.frozen.set()
     until(lambda: watched.silent_s > pulse.SILENT_S)
     watched.want(False)
@@ -189,5 +189,4 @@ def test_a_frozen_server_is_silent_while_it_is_wanted_only(live: tuple[_Live, Se
     service.frozen.clear()
     watched.want(True)
     asked = service.asked
-    until(lambda: service.asked > asked + 2)
-    assert watched.silent_s < pulse.SILENT_S
+    until(lambda: service.asked > asked + 2 and watched.silent_s < pulse.SILENT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -73,7 +74,7 @@ def test_a_nurse_starts_it_guard_obeys_the_state_shows_it_and_it_can_be_extended
         assert 590 < shown.remaining.ToNanoseconds() * 1e-9 <= 600
         longer = nurse.extend_attended(20, lease)
         assert 1190 < longer.remaining.ToNanoseconds() * 1e-9 <= 1200
-        assert longer.since == shown.since or abs(longer.since.ToNanoseconds() - shown.since.ToNanoseconds()) < 10**7
+        assert longer.since == shown.since or abs(longer.since.ToNanoseconds() - shown.since.ToNanoseconds()) < 10**9
         assert refused(lambda: nurse.start_attended("again", 10, lease)).reason == "ALREADY_ATTENDED"
     nurse.end_attended()  # without a lease: it only makes more things hold the arm
     assert watch.look(time.monotonic_ns()) is None
@@ -171,7 +172,7 @@ def test_it_ends_by_itself_and_watchers_and_the_audit_hear_of_it(nurse: Client) 
     states = nurse.watch(60)
     next(states)
     with nurse.lease() as lease:
-        nurse.start_attended("a moment", 0.01, lease)
+        nurse.start_attended("a moment", 0.03, lease)
         seen = [next(states) for _ in range(2)]
     while seen[-1].HasField("attended"):
         seen.append(next(states))
@@ -197,10 +198,17 @@ def test_a_restarted_api_still_shows_it(tmp_path: Path) -> None:
             client.start_attended("dressing", 10, lease)
         server.kill()
         server.start()
-        wait_until(lambda: client.info().version, 20)
+        wait_until(lambda: _answers(client))
         assert client.state().attended.actor == "nurse Li"
         client.end_attended()
         assert bed.motion_allowed() or bed.latch.holds
+
+
+def _answers(client: Client) -> bool:
+    """Its connection was to the service before: it finds this one in its own time."""
+    with contextlib.suppress(Refused):
+        return bool(client.info().version)
+    return False
 
 
 def test_without_room_cameras_there_is_nothing_to_attend(tmp_path: Path) -> None:

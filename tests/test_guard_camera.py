@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from wardarm.config import Guard, RoomCamera
 from wardarm.guard.camera import CameraProgram, Frame, argv, looks_like_a_picture
 
@@ -35,7 +36,7 @@ class Rig:
         self.control.with_suffix(".new").write_text(word)
         self.control.with_suffix(".new").rename(self.control)
 
-    def until(self, condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+    def until(self, condition: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
         end = time.monotonic() + limit_s
         while not condition():
             assert time.monotonic() < end, f"not reached in {limit_s} s; fault: {self.program.fault!r}"
@@ -120,11 +121,11 @@ def test_text_on_its_output_costs_a_frame_not_the_alignment(rig: Rig) -> None:
 
 
 def test_a_program_that_fails_says_its_last_words_and_is_tried_less_and_less_often(tmp_path: Path) -> None:
+    start = time.monotonic()
     rig = Rig(tmp_path)
     rig.say("exit")
     try:
         rig.until(lambda: "ended (exit 3): no such device: /dev/video9" in rig.program.fault)
-        start = time.monotonic()
         rig.until(lambda: rig.program.starts >= 4)
         assert time.monotonic() - start > 1.4, "0, 0.5 and 1 s between the first four starts"
         assert rig.program.lost
@@ -144,7 +145,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_stop_ends_the_whole_session(tmp_path: Path) -> None:
     shell = f"sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait'"
     program = CameraProgram(RoomCamera(name="bed", command=shell, keep_out=ZONE), GUARD, Path("x.toml"))
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_S
     while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip()):
         program.poll(time.monotonic_ns())
         assert time.monotonic() < end
@@ -152,7 +153,7 @@ def test_stop_ends_the_whole_session(tmp_path: Path) -> None:
     child = int((tmp_path / "pid").read_text())
     program.stop()
     state = Path(f"/proc/{child}/stat")
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < end, "the grandchild lives on"
         time.sleep(0.02)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from wardarm import config as configuration
 from wardarm.config import ConfigError, Guard, RoomCamera
 from wardarm.guard.camera import CameraProgram, Frame
@@ -33,7 +34,7 @@ needs_gstreamer = pytest.mark.skipif(
 )
 
 
-def run(text: str, frames: int = 12, limit_s: float = 40) -> list[Frame]:
+def run(text: str, frames: int = 12, limit_s: float = PATIENCE_S) -> list[Frame]:
     """Frames of a camera command, read as guard reads them; stops at `frames`. Fails with its fault if they do not come."""
     program = CameraProgram(RoomCamera(name="bed", command=text, keep_out=ZONE), GUARD, Path("x.toml"))
     got: list[Frame] = []
@@ -109,7 +110,7 @@ def test_what_stands_behind_the_device_works(kind: str, device: str, stands_in: 
 def test_a_device_that_is_not_there_is_a_lost_camera_that_says_so(kind: str) -> None:
     text = command(kind, "7" if kind == "csi" else "/dev/video97")
     program = CameraProgram(RoomCamera(name="bed", command=text, keep_out=ZONE), GUARD, Path("x.toml"))
-    end, said = time.monotonic() + 30, set[str]()
+    end, said = time.monotonic() + PATIENCE_S, set[str]()
     try:
         while not any(word in f for f in said for word in ("device '/dev/video97'", '"nvarguscamerasrc"')):
             assert time.monotonic() < end, said

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 import test_guard_word
+from patience import PATIENCE_S
 from wardarm.config import Guard, RoomCamera
 from wardarm.guard import trial
 from wardarm.guard.opinion import FRESH_S, SecondOpinion
@@ -33,7 +34,7 @@ def people() -> np.ndarray:
     return np.asarray(cv2.resize(whole[130:370, 400:720], (640, 480), interpolation=cv2.INTER_CUBIC), np.uint8)
 
 
-def until(condition: Callable[[], bool], limit_s: float = 30) -> None:
+def until(condition: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end

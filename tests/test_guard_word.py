@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from wardarm.gate.words import Heard, WordBoard
 from wardarm.guard import memory
 from wardarm.shm import ring
 from wardarm.shm.layouts import BlockKind, HoldReason, ProcessId
 
 ROOM = Path(__file__).with_name("guard_room.py")
-DEADLINE_S = 0.25
+DEADLINE_S = 1.0  # of the word, for this listener: the machine may stand still for a while
 
 
 class Guard:
@@ -36,7 +37,7 @@ class Guard:
         self.config = {
             "schema": 1,
             "shm": {"prefix": self.prefix},
-            "guard": {"width": 320, "height": 180, "fps": 20, "lost_s": 0.5, "warmup_frames": 10, "cameras": cameras},
+            "guard": {"width": 320, "height": 180, "fps": 20, "lost_s": 1.0, "warmup_frames": 10, "cameras": cameras},
             "log": {"directory": str(folder)},
         }
         self.file = folder / "wardarm.json"
@@ -53,7 +54,7 @@ class Guard:
         (self.folder / f"{camera}.new").write_text(word)
         (self.folder / f"{camera}.new").rename(self.folder / camera)
 
-    def until(self, condition: Callable[[Heard], bool], limit_s: float = 30.0) -> Heard:
+    def until(self, condition: Callable[[Heard], bool], limit_s: float = PATIENCE_S) -> Heard:
         end = time.monotonic() + limit_s
         while True:
             heard = self.board.hear(ProcessId.GUARD)
@@ -75,7 +76,7 @@ class Guard:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -104,7 +105,7 @@ def test_the_word_is_starting_then_true_then_follows_the_person(guard: Guard) ->
     guard.say("bed", "person")
     again = guard.until_reason(HoldReason.INTRUDER)
     assert again.hold_seq == seen.hold_seq + 1
-    expected, end = ["NONE", "INTRUDER", "NONE", "INTRUDER"], time.monotonic() + 10
+    expected, end = ["NONE", "INTRUDER", "NONE", "INTRUDER"], time.monotonic() + PATIENCE_S
     while [e["reason"] for e in guard.events() if e["event"] == "word"] != expected:  # the word first, then its line
         assert time.monotonic() < end, guard.events()
         time.sleep(0.02)
@@ -129,14 +130,14 @@ def test_a_person_outranks_a_lost_camera_and_both_are_named(guard: Guard) -> Non
     guard.say("door", "person")
     heard = guard.until_reason(HoldReason.INTRUDER)
     assert "door: somebody" in heard.detail
-    assert "bed: no frame for 0.5 s" in heard.detail
+    assert "bed: no frame for 1 s" in heard.detail
 
 
 def test_a_frozen_guard_has_a_late_word(guard: Guard) -> None:
     guard.until_ok()
     os.kill(guard.process.pid, signal.SIGSTOP)
     try:
-        heard = guard.until(lambda h: h.late, 5)
+        heard = guard.until(lambda h: h.late)
         assert heard.ok
         assert not heard.true
     finally:
@@ -149,7 +150,7 @@ def test_a_killed_guard_takes_its_cameras_with_it(guard: Guard) -> None:
     assert len(children) == 2
     guard.process.kill()
     guard.process.wait()
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children):
         assert time.monotonic() < end, "a camera program lives on and keeps its device"
         time.sleep(0.02)
@@ -158,7 +159,7 @@ def test_a_killed_guard_takes_its_cameras_with_it(guard: Guard) -> None:
 def test_a_stopped_guard_leaves_a_false_word(guard: Guard) -> None:
     guard.until_ok()
     guard.process.terminate()
-    assert guard.process.wait(10) == 0
+    assert guard.process.wait(PATIENCE_S) == 0
     heard = guard.board.hear(ProcessId.GUARD)
     assert not heard.ok
     assert heard.detail == "guard was stopped" or heard.late
@@ -168,7 +169,7 @@ def test_relearn_makes_the_present_view_the_normal_one(guard: Guard) -> None:
     guard.until_ok()
     guard.say("bed", "person")
     seen = guard.until(lambda h: h.reason is HoldReason.INTRUDER)
-    assert guard.start("--relearn").wait(20) == 0
+    assert guard.start("--relearn").wait(PATIENCE_S) == 0
     guard.until(lambda h: h.hold_seq > seen.hold_seq)  # it says STARTING, for less time than a stalled test looks away
     guard.until_ok()
 
@@ -178,7 +179,7 @@ def test_a_wrong_zone_ends_the_program_with_its_name(guard: Guard) -> None:
     cameras[1]["keep_out"] = [(0, 0), (300, 150), (300, 0), (0, 150)]
     guard.file.write_text(json.dumps(guard.config))
     argv = [sys.executable, "-m", "wardarm.guard.main", "--config", str(guard.file)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "guard.cameras[door].keep_out: the edge from point 1 meets the edge from point 3" in done.stderr
 
@@ -200,19 +201,19 @@ def test_an_orderly_end_forgets_the_room(guard: Guard) -> None:
     guard.until_ok()
     assert memory.path(guard.prefix).exists()
     guard.process.terminate()
-    guard.process.wait(10)
+    guard.process.wait(PATIENCE_S)
     assert not memory.path(guard.prefix).exists()
 
 
 def test_a_camera_that_never_comes_back_is_an_error_in_the_log_and_in_the_word(guard: Guard) -> None:
     guard.until_ok()
     guard.say("door", "exit")
-    heard = guard.until(lambda h: "times in vain" in h.detail, 40)
+    heard = guard.until(lambda h: "times in vain" in h.detail)
     assert heard.reason is HoldReason.ROOM_CAMERA_LOST
     assert heard.detail.startswith("door: its program ended (exit 3): no such device: /dev/video9 (started ")
 
     def lines() -> list[dict[str, object]]:
         return [e for e in guard.events() if e["event"] == "camera does not come back: it needs a person"]
 
-    guard.until(lambda _h: bool(lines()), 40)  # with its next start
+    guard.until(lambda _h: bool(lines()))  # with its next start
     assert (lines()[0]["camera"], lines()[0]["level"]) == ("door", "error")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from wardarm import config as configuration
+from wardarm.eye import follow
 from wardarm.eye.calm import SLOSH_PERIOD_S
 from wardarm.eye.follow import Follower, Order, Report, _Asking
 from wardarm.eye.motion import Motion
@@ -93,12 +94,14 @@ def test_the_same_question_gets_the_same_answer_whoever_asks() -> None:
     ("ward", 0.27, True),
 ])  # fmt: skip
 def test_while_liquid_is_carried_no_chunk_is_asked_for_at_the_cups_own_period(
-    profile: str, since_s: float, due: bool
+    profile: str, since_s: float, due: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now_s))
     config = configuration.load("desk", {"eye.period_s": 0.15})
     follower = Follower(config, Motion("calm", Kinematics(config.arm)), None, None, Report())  # type: ignore[arg-type]
     follower.order = Order(1, list(config.profiles).index(profile), 1.0, 0.0)
-    assert follower._due(_Asking(last_s=time.monotonic() - since_s)) is due
+    assert follower._due(_Asking(last_s=now_s - since_s)) is due
 
 
 def test_the_period_that_is_kept_away_from_is_that_of_every_usual_cup() -> None:

@@ -24,6 +24,7 @@ from wardarm.ops import bench_postproc, bench_reaches
 from wardarm.shm.layouts import TRAJECTORY, PlanStatus
 
 CYCLE_S, LAG_S = 0.002, 0.05
+GATHERED = 1 << 13  # of `limited`
 PROFILES = {"ward": WARD, "carry_liquid": CARRY_LIQUID, "patient": PATIENT, "fast": FAST}
 
 
@@ -143,6 +144,50 @@ def test_openings_that_tremble_while_the_arm_moves_move_no_finger(bench: Bench, 
     out = planned(bench, raw_chunk(moves, rng.uniform(0.9, 1.0, 64)), opening=1.0)
     assert out["status"] == PlanStatus.OK, reason(out)
     assert np.ptp(knot_table(out)[:, 19]) == 0.0
+
+
+def creeping(home: Array, way_m: float, points: int = 10) -> np.void:
+    """A reach whose fingers close over `points` points while it creeps `way_m` on, with a model's noise; then away."""
+    rng = np.random.default_rng(round(way_m * 1e4))
+    there = home + np.array([0.02, -0.08, -0.03, 0, 0, 0])
+    reach = line(home, there, 0.12)
+    reach = reach[: int(np.argmax(np.linalg.norm(reach[:, :3] - there[:3], axis=1) < 1e-9)) + 2]
+    creep = there + np.linspace(0, 1, points + 1)[1:, None] * np.array([way_m, 0, 0, 0, 0, 0])
+    away = line(creep[-1], creep[-1] + np.array([0, 0, 0.15, 0, 0, 0]), 0.12)
+    rows = np.concatenate([reach, creep, away])[:64]
+    rows[1:] += rng.uniform(-1, 1, (63, 6)) * np.array([3e-4] * 3 + [3e-3] * 3)
+    grip = np.ones(64)
+    grip[len(reach) : len(reach) + points] = 1 - np.arange(1, points + 1) / points
+    grip[len(reach) + points :] = 0.0
+    return raw_chunk(rows, grip)
+
+
+@pytest.mark.parametrize("way_mm", [13, 15, 17, 19])
+def test_a_closing_that_creeps_is_gathered_and_says_so(bench: Bench, home: Array, way_mm: int) -> None:
+    chunk = creeping(home, way_mm * 1e-3)
+    out = planned(bench, chunk, opening=1.0)
+    assert out["status"] == PlanStatus.OK, reason(out)
+    assert int(out["limited"]) & GATHERED
+    motion = _native.sample(knot_table(out), CYCLE_S)
+    assert stand_mm(bench, motion) <= 1.0
+    assert motion[-1, 19] == 0.0
+    assert bench.envelope.check(knot_table(out), float(out["ramp_s"]), WARD)["ok"]
+    raw = np.stack([out["raw_points"][n] for n in ("x_mm", "y_mm", "z_mm")], 1)
+    tcp = np.array([bench.tcp(q)[:3] * 1e3 for q in motion[::10, 1:7]])
+    off = [float(np.linalg.norm(tcp - p, axis=1).min()) for p in raw[: int(out["point_count"])]]
+    assert max(off) < 12.0, "half of the creep, and what the smoothing rounds"
+    in_place = planned(bench, creeping(home, 0.006), opening=1.0)
+    assert in_place["status"] == PlanStatus.OK, reason(in_place)
+    assert not int(in_place["limited"]) & GATHERED
+
+
+@pytest.mark.parametrize(("way_mm", "points"), [(23, 10), (40, 10), (16, 4)])
+def test_a_closing_while_the_arm_is_on_its_way_stays_refused(
+    bench: Bench, home: Array, way_mm: int, points: int
+) -> None:
+    out = planned(bench, creeping(home, way_mm * 1e-3, points), opening=1.0)
+    assert out["status"] == PlanStatus.NO_LAW
+    assert "the fingers close while the arm moves on by" in reason(out)
 
 
 def test_the_check_refuses_fingers_that_close_under_way(bench: Bench, home: Array) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from bed import PATIENCE_S, Bed, causes_gone
+from bed import PATIENCE_S, UNHURRIED, Bed, causes_gone
 from test_eye_place import Table
 from wardarm.client import Refused
 from wardarm.eye import calibrate
@@ -32,7 +32,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     scene, _ = stage(CUP, 5)
     out = tmp_path_factory.mktemp("sentence")
     calibrate.calibrate(Table().seen(), None, print).save(out / "place")  # a look before each task, from now on
-    bed = Bed(out, scene, {"camera.place": str(out / "place")})
+    bed = Bed(out, scene, {"camera.place": str(out / "place"), **UNHURRIED})
     yield bed
     bed.close()
 
@@ -72,7 +72,7 @@ def test_a_camera_without_pictures_holds_the_task_and_moves_nothing(bed: Bed) ->
         assert refused.value.reason == "HOLD_ACTIVE"
         bed.world("blackout", camera="d455", on=False)
         back = bed.wait("pictures again", causes_gone)
-        assert [h.reason for h in back.holds] == [hold_pb2.HOLD_REASON_CAMERA_LOST]
+        assert hold_pb2.HOLD_REASON_CAMERA_LOST in [h.reason for h in back.holds]
         bed.client.resume([h.token for h in back.holds], lease)
         bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY)
     assert np.allclose(bed.q_rad(), before, atol=1e-4)
@@ -211,7 +211,7 @@ def test_stop_and_sigterm_leave_the_cup_in_the_fingers(bed: Bed) -> None:
         bed.wait("at rest", lambda s: s.arm.at_rest)
         assert bed.piece(cup.name)["held"]
     bed.system.process.send_signal(signal.SIGTERM)
-    assert bed.system.process.wait(40) == 0
+    assert bed.system.process.wait(PATIENCE_S) == 0
     last = read(bed.config.sim.record)[-1]
     pieces = scenes.KINDS.index("cup") * scenes.PER_KIND + int(cup.name[-1])
     height = last["qpos"][14 + 7 * pieces + 2]

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bed import Bed, causes_gone
+from bed import UNHURRIED, Bed, causes_gone
+from patience import PATIENCE_S
 from wardarm.shm import ring
+from wardarm.shm.layouts import BlockKind, ProcessId
 from wardarm.sim.demo.attendant import late
 from wardarm.sim.demo.staging import stage
 from wardarm.v1 import state_pb2
@@ -23,12 +25,12 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     scene, _ = stage(None, 3)
-    bed = Bed(tmp_path_factory.mktemp("supervisor"), scene, {"guard.enabled": False})
+    bed = Bed(tmp_path_factory.mktemp("supervisor"), scene, {"guard.enabled": False, **UNHURRIED})
     yield bed
     bed.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 40) -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -53,17 +55,29 @@ def test_a_second_system_is_refused_and_disturbs_nothing(bed: Bed, tmp_path: Pat
     assert all(late(h) for h in bed.client.state().holds)
 
 
-@pytest.mark.parametrize("name", ["eye", "postproc", "arm"])
-def test_a_killed_process_is_started_again_and_its_work_goes_on(bed: Bed, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind", "process"),
+    [
+        ("eye", BlockKind.WORD, ProcessId.EYE),
+        ("postproc", BlockKind.TRAJECTORY, None),
+        ("arm", BlockKind.WORD, ProcessId.ARM),
+    ],
+    ids=["eye", "postproc", "arm"],
+)
+def test_a_killed_process_is_started_again_and_its_work_goes_on(
+    bed: Bed, name: str, kind: BlockKind, process: ProcessId | None
+) -> None:
     before = bed.system.status()["processes"][name]
     os.kill(before["pid"], signal.SIGKILL)
     until(lambda: bed.system.status()["processes"][name]["restarts"] == before["restarts"] + 1)
+    block = ring.Reader(kind, bed.config.shm.prefix, process)
+    until(lambda: int(block.head["writer_pid"]) == bed.system.status()["processes"][name]["pid"])
     settled = (state_pb2.ARM_STATE_READY, state_pb2.ARM_STATE_HELD)
-    state = bed.wait("back", lambda s: causes_gone(s) and not s.arm.stale and s.arm.state in settled, 60)
+    state = bed.wait("back", lambda s: causes_gone(s) and not s.arm.stale and s.arm.state in settled)
     if state.holds:
         with bed.client.lease() as lease:
             bed.client.resume([h.token for h in state.holds], lease)
-    bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY, 60)
+    bed.wait("ready", lambda s: s.arm.state == state_pb2.ARM_STATE_READY)
     assert bed.system.status()["processes"][name]["pid"] != before["pid"]
 
 

@@ -164,7 +164,7 @@ class Machine:
             subprocess.run(["kill", "-KILL", str(self.leader)], check=False, capture_output=True)
         if self.nspawn is not None:
             try:
-                self.nspawn.wait(10)
+                self.nspawn.wait(60)
             except subprocess.TimeoutExpired:
                 self.nspawn.kill()
                 self.nspawn.wait()
