@@ -14,6 +14,7 @@ constexpr double kJointLimit_rad = 2.0 * std::numbers::pi - 0.05;
 constexpr double kMinElbowSine = 0.10;
 constexpr double kMinWristSine = 0.10;
 constexpr double kMinShoulder_m = 0.06;
+constexpr std::size_t kLowLinks = 4;  // elbow and wrists
 constexpr double kDegree = std::numbers::pi / 180.0;
 
 // Radii of capsules around the links, from the UR5e's published dimensions, rounded up.
@@ -23,43 +24,73 @@ constexpr double kForearmRadius_m = 0.055;
 constexpr double kWristRadius_m = 0.05;
 constexpr double kToolRadius_m = 0.05;
 
+// T is double, or Lane for several configurations at once.
+template <class T>
 struct Capsule {
   const char* name;
-  Eigen::Vector3d from, to;
+  Vec<T> from, to;
   double radius;
 };
 
-// Closest distance of two segments (Ericson, Real-Time Collision Detection, 5.1.9).
-double distance(const Capsule& a, const Capsule& b) {
-  const Eigen::Vector3d d1 = a.to - a.from;
-  const Eigen::Vector3d d2 = b.to - b.from;
-  const Eigen::Vector3d r = a.from - b.from;
-  const double aa = d1.squaredNorm();
-  const double ee = d2.squaredNorm();
-  const double f = d2.dot(r);
-  const double c = d1.dot(r);
-  const double bb = d1.dot(d2);
-  const double denominator = aa * ee - bb * bb;
-  double s = denominator > 1e-12 ? std::clamp((bb * f - c * ee) / denominator, 0.0, 1.0) : 0.0;
-  double t = (bb * s + f) / std::max(ee, 1e-12);
-  if (t < 0.0) {
-    t = 0.0;
-    s = std::clamp(-c / std::max(aa, 1e-12), 0.0, 1.0);
-  } else if (t > 1.0) {
-    t = 1.0;
-    s = std::clamp((bb - c) / std::max(aa, 1e-12), 0.0, 1.0);
-  }
-  return (r + d1 * s - d2 * t).norm();
+template <class T>
+T within_unit(T x) {
+  const T zero = x * 0.0;
+  const T one = zero + 1.0;
+  return x < zero ? zero : (x > one ? one : x);
 }
 
+// Squared closest distance of two segments (Ericson, Real-Time Collision Detection, 5.1.9). Links have a length.
+template <class T>
+T squared_distance(const Capsule<T>& a, const Capsule<T>& b) {
+  const Vec<T> d1 = a.to - a.from;
+  const Vec<T> d2 = b.to - b.from;
+  const Vec<T> r = a.from - b.from;
+  const T floor = d1.x * 0.0 + 1e-12;
+  const T aa = larger(dot(d1, d1), floor);
+  const T ee = larger(dot(d2, d2), floor);
+  const T f = dot(d2, r);
+  const T c = dot(d1, r);
+  const T bb = dot(d1, d2);
+  const T denominator = aa * ee - bb * bb;
+  const T inner = within_unit<T>((bb * f - c * ee) / larger(denominator, floor));
+  const T t = (bb * (denominator > floor ? inner : floor * 0.0) + f) / ee;
+  const T s = t < floor * 0.0 ? within_unit<T>(-c / aa)
+                              : (t > floor * 0.0 + 1.0 ? within_unit<T>((bb - c) / aa)
+                                                       : (denominator > floor ? inner : floor * 0.0));
+  const Vec<T> apart = r + d1 * s - d2 * within_unit<T>(t);
+  return dot(apart, apart);
+}
+
+// The links as capsules, and the pairs of them that can meet.
+template <class T>
+struct Links {
+  Capsule<T> base, upper, forearm, wrist, tool;
+
+  explicit Links(const LinkPoints<T>& at) {
+    const Vec<T> shoulder = at.origin[0];
+    const Vec<T> foot = shoulder * 0.0;
+    const Vec<T>& shift = at.upper_arm_shift;
+    base = {"base", foot, shoulder, kBaseRadius_m};
+    upper = {"upper arm", shoulder + shift, at.origin[1] + shift, kUpperArmRadius_m};
+    forearm = {"forearm", at.origin[1], at.origin[2], kForearmRadius_m};
+    wrist = {"wrist", at.origin[3], at.origin[4], kWristRadius_m};
+    tool = {"tool", at.origin[5], at.tcp, kToolRadius_m};
+  }
+  [[nodiscard]] std::array<std::array<const Capsule<T>*, 2>, 6> pairs() const {
+    return {{{&base, &forearm}, {&base, &wrist}, {&base, &tool}, {&upper, &wrist}, {&upper, &tool}, {&forearm, &tool}}};
+  }
+  [[nodiscard]] std::array<const Capsule<T>*, 4> moving() const { return {&upper, &forearm, &wrist, &tool}; }
+};
+
 // Whether a link comes nearer to a box than its radius: its axis against the box, wider by the radius on every side.
-bool enters(const Capsule& link, const Eigen::Vector3d& low, const Eigen::Vector3d& high) {
+bool enters(const Capsule<double>& link, const Eigen::Vector3d& low, const Eigen::Vector3d& high) {
   double from = 0.0;
   double to = 1.0;
-  const Eigen::Vector3d way = link.to - link.from;
+  const Eigen::Vector3d start(link.from.x, link.from.y, link.from.z);
+  const Eigen::Vector3d way = Eigen::Vector3d(link.to.x, link.to.y, link.to.z) - start;
   for (int k = 0; k < 3; ++k) {
-    const double a = low[k] - link.radius - link.from[k];
-    const double b = high[k] + link.radius - link.from[k];
+    const double a = low[k] - link.radius - start[k];
+    const double b = high[k] + link.radius - start[k];
     if (std::fabs(way[k]) < 1e-12) {
       if (a > 0.0 || b < 0.0) return false;
       continue;
@@ -68,6 +99,44 @@ bool enters(const Capsule& link, const Eigen::Vector3d& low, const Eigen::Vector
     to = std::min(to, std::max(a / way[k], b / way[k]));
   }
   return from <= to;
+}
+
+// Whether the boxes around link and place may meet.
+LaneBits may_enter(const Capsule<Lane>& link, const Eigen::Vector3d& low, const Eigen::Vector3d& high) {
+  const auto overlap = [&](Lane a, Lane b, double from, double to) {
+    const Lane least = a < b ? a : b;
+    return (least - link.radius <= to) & (larger(a, b) + link.radius >= from);
+  };
+  return overlap(link.from.x, link.to.x, low.x(), high.x()) & overlap(link.from.y, link.to.y, low.y(), high.y()) &
+         overlap(link.from.z, link.to.z, low.z(), high.z());
+}
+
+// True if each of the configurations is clear beyond rounding; false says nothing.
+bool surely_clear(const Ur5e& arm, const Workspace& space, const std::array<Lane, kDof>& q) {
+  constexpr double rounding = 1e-9;
+  Trig<Lane> trig;
+  LaneBits doubtful = q[0] != q[0];
+  for (std::size_t j = 0; j < kDof; ++j) {
+    doubtful |= magnitude(q[j]) > kJointLimit_rad;
+    sine_cosine(q[j], trig.s[j], trig.c[j]);
+  }
+  const Ur5e::Singularity<Lane> singular = arm.singularity(trig);
+  doubtful |= singular.elbow < kMinElbowSine + rounding;
+  doubtful |= singular.wrist < kMinWristSine + rounding;
+  doubtful |= singular.shoulder_m < kMinShoulder_m + rounding;
+  const LinkPoints<Lane> at = arm.link_points(trig);
+  for (std::size_t k = 1; k <= kLowLinks; ++k) doubtful |= at.origin[k].z < space.floor_links_z_m + rounding;
+  const Links<Lane> links(at);
+  if (space.has_patient()) {
+    for (const Capsule<Lane>* link : links.moving()) {
+      doubtful |= may_enter(*link, space.patient_low_m, space.patient_high_m);
+    }
+  }
+  for (const auto& [a, b] : links.pairs()) {
+    const double touching = a->radius + b->radius + rounding;
+    doubtful |= !(squared_distance(*a, *b) > touching * touching);
+  }
+  return !any(doubtful);
 }
 
 }  // namespace
@@ -108,7 +177,8 @@ bool configuration_is_clear(const Ur5e& arm, const Workspace& space, const Joint
                         q[j] / kDegree, kJointLimit_rad / kDegree);
     }
   }
-  const Ur5e::Singularity singular = arm.singularity(q);
+  const Trig<double> trig = trig_of(q);
+  const Ur5e::Singularity<double> singular = arm.singularity(trig);
   if (singular.elbow < kMinElbowSine) {
     return why.refuse(PlanStatus::kSingular, "%s %d: arm nearly stretched or folded, sin(q3) = %.3f, limit %.2f", what,
                       point, singular.elbow, kMinElbowSine);
@@ -121,38 +191,42 @@ bool configuration_is_clear(const Ur5e& arm, const Workspace& space, const Joint
     return why.refuse(PlanStatus::kSingular, "%s %d: wrist %.0f mm from the base axis, limit %.0f mm", what, point,
                       singular.shoulder_m * 1e3, kMinShoulder_m * 1e3);
   }
-  const LinkPoints at = arm.link_points(q);
-  static constexpr std::array<const char*, 4> link{"elbow", "wrist 1", "wrist 2", "wrist 3"};
+  const LinkPoints<double> at = arm.link_points(trig);
+  static constexpr std::array<const char*, kLowLinks> link{"elbow", "wrist 1", "wrist 2", "wrist 3"};
   for (std::size_t k = 0; k < link.size(); ++k) {
-    const double z = at.origin[k + 1].z();
+    const double z = at.origin[k + 1].z;
     if (z < space.floor_links_z_m) {
       return why.refuse(PlanStatus::kCollision, "%s %d: %s at z = %.0f mm, limit %.0f mm", what, point, link[k],
                         z * 1e3, space.floor_links_z_m * 1e3);
     }
   }
-  const Eigen::Vector3d shoulder = at.origin[0];
-  const Eigen::Vector3d& shift = at.upper_arm_shift;
-  const Capsule base{"base", Eigen::Vector3d::Zero(), shoulder, kBaseRadius_m};
-  const Capsule upper{"upper arm", shoulder + shift, at.origin[1] + shift, kUpperArmRadius_m};
-  const Capsule forearm{"forearm", at.origin[1], at.origin[2], kForearmRadius_m};
-  const Capsule wrist{"wrist", at.origin[3], at.origin[4], kWristRadius_m};
-  const Capsule tool{"tool", at.origin[5], at.tcp, kToolRadius_m};
-  if (space.patient_low_m.x() < space.patient_high_m.x()) {
-    for (const Capsule* link_shape : {&upper, &forearm, &wrist, &tool}) {
+  const Links<double> links(at);
+  if (space.has_patient()) {
+    for (const Capsule<double>* link_shape : links.moving()) {
       if (enters(*link_shape, space.patient_low_m, space.patient_high_m)) {
         return why.refuse(PlanStatus::kCollision, "%s %d: %s enters the patient's place, limit 0 mm", what, point,
                           link_shape->name);
       }
     }
   }
-  const std::array<std::array<const Capsule*, 2>, 6> pairs{
-      {{&base, &forearm}, {&base, &wrist}, {&base, &tool}, {&upper, &wrist}, {&upper, &tool}, {&forearm, &tool}}};
-  for (const auto& [a, b] : pairs) {
-    const double gap = distance(*a, *b) - a->radius - b->radius;
+  for (const auto& [a, b] : links.pairs()) {
+    const double gap = std::sqrt(squared_distance(*a, *b)) - a->radius - b->radius;
     if (gap < 0.0) {
       return why.refuse(PlanStatus::kCollision, "%s %d: %s and %s overlap by %.0f mm", what, point, a->name, b->name,
                         -gap * 1e3);
     }
+  }
+  return true;
+}
+
+bool all_clear(const Ur5e& arm, const Workspace& space, std::span<const Joints> q) {
+  for (std::size_t first = 0; first < q.size(); first += kLanes) {
+    std::array<Lane, kDof> group;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const Joints& one = q[std::min(first + lane, q.size() - 1)];
+      for (int j = 0; j < kDof; ++j) group[static_cast<std::size_t>(j)][static_cast<int>(lane)] = one[j];
+    }
+    if (!surely_clear(arm, space, group)) return false;
   }
   return true;
 }

@@ -13,6 +13,9 @@ constexpr double kGripStep = 0.02;
 constexpr double kGripTail = 0.004;
 // A closing or opening in place: the points on both sides of it stay within this.
 constexpr double kDwellSpread_m = 0.012;
+// A closing during which the chunk creeps is gathered to one place as well: no farther than this in all, and no faster.
+constexpr double kGatherSpread_m = 0.020;
+constexpr double kCreep_m = 0.0025;  // a point: 50 mm/s
 // A change of the opening that is meant, and no noise of the model's.
 constexpr double kGripMeant = 0.15;
 // A change that ends at or below this is meant too: the fingers shall hold something (player.script, CLOSED).
@@ -66,6 +69,7 @@ bool plan_fingers(Chunk& chunk, double opening, bool standing, bool loaded, Refu
   if (opening >= 0.0) said[0] = std::min(opening, 1.0);
   told[0] = said[0];
   chunk.dwell_count = 0;
+  chunk.gathered = false;
   double held = said[0];  // what the fingers are told while they do not move
   double seen = said[0];  // the chunk's word for it
   int i = 1;
@@ -100,10 +104,14 @@ bool plan_fingers(Chunk& chunk, double opening, bool standing, bool loaded, Refu
       }
     }
     const bool in_place = spread_m < kDwellSpread_m;
-    const bool stands = in_place && (unfinished || meant ||
-                                     spread_of(chunk, std::max(0, run.first - kWindow),
-                                               std::min(kPoints - 1, end + kWindow + 1)) < kDwellSpread_m);
-    if (!stands && meant && !in_place && (change < 0.0 || loaded)) {
+    const bool bound_to_stand = meant && (change < 0.0 || loaded);
+    const bool creeps =
+        !in_place && bound_to_stand && spread_m <= std::min(kGatherSpread_m, kCreep_m * (end - run.first));
+    const double most_spread_m = creeps ? kGatherSpread_m : kDwellSpread_m;
+    const bool stands = creeps || (in_place && (unfinished || meant ||
+                                                spread_of(chunk, std::max(0, run.first - kWindow),
+                                                          std::min(kPoints - 1, end + kWindow + 1)) < kDwellSpread_m));
+    if (!stands && bound_to_stand && !in_place) {
       return why.refuse(PlanStatus::kNoLaw, "point %d: the fingers %s while the arm moves on by %.0f mm, limit %.0f mm",
                         noticed, change < 0.0 ? "close" : "let go of the load", spread_m * 1e3, kDwellSpread_m * 1e3);
     }
@@ -120,11 +128,12 @@ bool plan_fingers(Chunk& chunk, double opening, bool standing, bool loaded, Refu
     if (chunk.dwell_count == kMaxDwells) {
       return why.refuse(PlanStatus::kNoLaw, "point %d: the fingers move more than %d times", noticed, kMaxDwells);
     }
+    chunk.gathered = chunk.gathered || creeps;
     // An arm that moves cannot stand from its first point on: the fingers wait for the second.
     const int first = standing ? run.first : std::max(run.first, 1);
     end = std::max(end, first + 1);
     const int needed = static_cast<int>(std::ceil(std::fabs(change) / kGripMost - 1e-6));
-    while (end < kPoints - 1 && end - first < needed && spread_of(chunk, first, end + 1) < kDwellSpread_m) ++end;
+    while (end < kPoints - 1 && end - first < needed && spread_of(chunk, first, end + 1) < most_spread_m) ++end;
     end = std::min(end, kPoints - 1);
     if (end - first < needed) {
       const int more = std::min(needed - (end - first), kPoints - 1 - end);

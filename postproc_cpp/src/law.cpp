@@ -128,7 +128,11 @@ void Law::examine(double blend_s, int part, Findings& found) {
     }
     const auto [speed, acceleration, jerk] = by_order;
     const auto at = static_cast<std::size_t>(k);
-    const double dilation = std::max({speed, std::sqrt(acceleration), std::cbrt(jerk)});
+    const bool within = speed <= kDilationGoal && acceleration <= kDilationGoal * kDilationGoal &&
+                        jerk <= kDilationGoal * kDilationGoal * kDilationGoal;
+    // Only a free search asks how far within.
+    const double dilation =
+        within && !options_.free ? 0.0 : std::max({speed, std::sqrt(acceleration), std::cbrt(jerk)});
     found.dilation[at] = part == 0 ? dilation : std::max(found.dilation[at], dilation);
     if ((n - k) * h < kEndWindow_s) found.end = std::max(found.end, dilation);
     if (jerk > 0.97) reference_.penalty[at] *= (jerk / 0.95) * (jerk / 0.95);

@@ -40,8 +40,8 @@ OnCurve on_curve(std::span<const Eigen::Vector3d> points, double place) {
   return {b + x * (k1 + x * (k2 + x * k3)), k1 + x * (2.0 * k2 + x * (3.0 * k3))};
 }
 
-// Distance of `p` from the curve near `place`.
-double distance_from(std::span<const Eigen::Vector3d> points, const Eigen::Vector3d& p, double place) {
+// Distance of `p` from the curve near `place`; any that is within `enough` will do.
+double distance_from(std::span<const Eigen::Vector3d> points, const Eigen::Vector3d& p, double place, double enough) {
   constexpr int steps = 3;
   constexpr double longest_step = 1.0;
   const auto last = static_cast<double>(points.size() - 1);
@@ -50,6 +50,7 @@ double distance_from(std::span<const Eigen::Vector3d> points, const Eigen::Vecto
     const OnCurve here = on_curve(points, place);
     const Eigen::Vector3d off = p - here.at;
     best = std::min(best, off.norm());
+    if (best <= enough) break;
     const double square = here.slope.squaredNorm();
     if (square < 1e-12) break;
     const double step = std::clamp(off.dot(here.slope) / square, -longest_step, longest_step);
@@ -83,7 +84,7 @@ bool Law::keeps_path(double fade_s, bool last_chance) {
     double worst = 0.0;
     for (const int moment : kLookedAt) {
       const double place = place_within(k, moment / (MotionSamples::kMoments - 1.0));
-      worst = std::max(worst, distance_from(points, samples_->position(k, moment), place));
+      worst = std::max(worst, distance_from(points, samples_->position(k, moment), place, tolerance_m));
     }
     if (worst <= tolerance_m) continue;
     const double place = place_within(k, 1.0);
@@ -147,7 +148,7 @@ bool Law::write_bridge(TrajectoryPoint* points, Refusal& why) const {
     for (const int moment : kLookedAt) {
       const double t = (k + moment / (MotionSamples::kMoments - 1.0)) * spline_.period_s();
       const double place = t < end_s ? last * t / end_s : place_within(k, 1.0);
-      const double off_m = distance_from(passed, samples_->position(k, moment), place);
+      const double off_m = distance_from(passed, samples_->position(k, moment), place, kBridgeLast_m);
       if (off_m <= kBridgeLast_m) continue;
       return why.refuse(PlanStatus::kNoLaw, "point %.0f: the motion passes it by %.2f mm, limit %.2f mm", place,
                         off_m * 1e3, kBridgeLast_m * 1e3);

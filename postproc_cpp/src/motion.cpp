@@ -139,15 +139,26 @@ Ratios interval_ratios(const Ur5e& arm, const JointSpline& spline, int k, int pa
 namespace {
 
 constexpr int kMostMoments = 24;
+constexpr int kMomentsAGroup = 3;
 struct RampMoments {
   std::array<Moment, kMostMoments> moment;
   int count = 0;
+  // Of a few moments in a row the largest of each number by magnitude: no moment of theirs asks for more.
+  std::array<Moment, kMostMoments / kMomentsAGroup> group{};
+  int groups = 0;
 
   // Both ends of every phase belong to it: acceleration and jerk are largest there more often than not.
   explicit RampMoments(double ramp_s) {
     add(0.0, kRampOnset, RampPhase::kOnset, 9, ramp_s);
     add(kRampOnset, 1.0 - kRampEnd, RampPhase::kHold, 4, ramp_s);
     add(1.0 - kRampEnd, 1.0, RampPhase::kEnd, 8, ramp_s);
+    groups = (count + kMomentsAGroup - 1) / kMomentsAGroup;
+    for (int i = 0; i < count; ++i) {
+      const Moment& m = moment[static_cast<std::size_t>(i)];
+      Moment& g = group[static_cast<std::size_t>(i / kMomentsAGroup)];
+      g = {std::min(g.r1, m.r1), std::max(g.r2, std::fabs(m.r2)), std::max(g.rr, m.rr), std::max(g.rrr, m.rrr),
+           std::min(g.mixed, m.mixed)};
+    }
   }
 
  private:
@@ -182,11 +193,15 @@ Lane stop_squares(const MotionSamples::Sample& s, const LimitProfile& limits, co
   const Lane v_j = larger(qd * joint_j, larger(root_of(tcp.ww), root_of(angular.ww)));
   const Lane a_j = larger(qdd * joint_j, larger(root_of(tcp.bb), root_of(angular.bb)));
   const Lane j_j = larger(qddd * joint_j, larger(root_of(tcp.jj), root_of(angular.jj)));
-  Lane most = spread(0.0);
-  for (const Moment& m : std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) {
-    most = larger(most, larger(a_a * m.rr - v_a * m.r1, j_j * m.rrr - a_j * m.mixed + v_j * std::fabs(m.r2)));
-  }
-  if (!any(most * most > worst)) return worst;
+  const auto in_line = [&](std::span<const Moment> moments) {
+    Lane most = spread(0.0);
+    for (const Moment& m : moments) {
+      most = larger(most, larger(a_a * m.rr - v_a * m.r1, j_j * m.rrr - a_j * m.mixed + v_j * std::fabs(m.r2)));
+    }
+    return most * most;
+  };
+  if (!any(in_line(std::span(ramp.group).first(static_cast<std::size_t>(ramp.groups))) > worst)) return worst;
+  if (!any(in_line(std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) > worst)) return worst;
   for (const Moment& m : std::span(ramp.moment).first(static_cast<std::size_t>(ramp.count))) {
     worst = larger(worst, larger(tcp.worst(m), angular.worst(m)));
     // No joint exceeds what the largest of each derivative would give; mostly that settles it.

@@ -226,7 +226,23 @@ bool Path::smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why)
   return true;
 }
 
+// Every point's joints, and whether the arm may be there; what is refused is the first point that has to be.
 bool Path::solve_joints(const PlanStart& start, Refusal& why) {
+  int solved = 0;
+  Refusal unsolved;
+  const bool whole = solve_in_order(start, solved, unsolved);
+  const std::span<const Joints> known = std::span(q_).first(static_cast<std::size_t>(solved));
+  if (!all_clear(arm_, space_, known)) {
+    for (int i = 0; i < solved; ++i) {
+      if (!configuration_is_clear(arm_, space_, known[static_cast<std::size_t>(i)], "point", i, why)) return false;
+    }
+  }
+  if (!whole) why = unsolved;
+  return whole;
+}
+
+// `solved` points have joints: all, or those up to the one that has none or is too far from the one before.
+bool Path::solve_in_order(const PlanStart& start, int& solved, Refusal& why) {
   const Branch branch = arm_.branch(start.state.q);
   Joints near = start.state.q;
   for (int i = 0; i < kPoints; ++i) {
@@ -238,7 +254,7 @@ bool Path::solve_joints(const PlanStart& start, Refusal& why) {
       return why.refuse(PlanStatus::kUnreachable, "point %d: (%.0f, %.0f, %.0f) mm is %s", i, row.value[0] * 1e3,
                         row.value[1] * 1e3, row.value[2] * 1e3, reach_text(reach));
     }
-    if (!configuration_is_clear(arm_, space_, q, "point", i, why)) return false;
+    solved = i + 1;
     int joint = 0;
     const double step = (q - near).cwiseAbs().maxCoeff(&joint);
     if (step > kMaxJointStep_rad) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 namespace wardarm {
 namespace {
@@ -93,6 +94,7 @@ std::uint32_t Planner::limited(double duration_s) const {
   if (paced) bits |= static_cast<std::uint32_t>(Limited::kPaced);
   if (law_.cut_short()) bits |= static_cast<std::uint32_t>(Limited::kCutShort);
   if (!path_.dwells().empty()) bits |= static_cast<std::uint32_t>(Limited::kDwell);
+  if (chunk_.gathered) bits |= static_cast<std::uint32_t>(Limited::kGathered);
   if (law_.bridged()) bits |= static_cast<std::uint32_t>(Limited::kBridge);
   return bits;
 }
@@ -121,14 +123,20 @@ bool Planner::motion_is_clear(const LimitProfile& limits, Refusal& why) const {
   const JointSpline& spline = law_.spline();
   for (int i = 0; i < samples.count; ++i) {
     const Vec<Lane>& p = samples.sample[static_cast<std::size_t>(i)].tcp.position;
+    if (!space_.may_leave(p)) continue;
     for (int lane = 0; lane < kLanes; ++lane) {
       const Eigen::Vector3d at(p.x[lane], p.y[lane], p.z[lane]);
       if (!space_.holds(at, "knot", i / MotionSamples::kPerInterval, why)) return false;
     }
   }
+  std::array<Joints, kMaxKnots / 2 + 1> looked_at;
+  std::size_t count = 0;
+  for (int k = 0; k < spline.knots(); k += 2) looked_at[count++] = spline.at_knot(k).q;
+  const bool clear = all_clear(arm_, space_, std::span(looked_at).first(count));
+  if (clear && !limits.keeps_upright()) return true;
   for (int k = 0; k < spline.knots(); k += 2) {
-    const Joints q = spline.at_knot(k).q;
-    if (!configuration_is_clear(arm_, space_, q, "knot", k, why)) return false;
+    const Joints& q = looked_at[static_cast<std::size_t>(k / 2)];
+    if (!clear && !configuration_is_clear(arm_, space_, q, "knot", k, why)) return false;
     if (limits.keeps_upright() && !path_.is_upright(arm_.tcp(q).rotation, "knot", k, why)) return false;
   }
   return true;

@@ -1,6 +1,7 @@
 #include "wardarm/ur5e.hpp"
 
 #include <Eigen/LU>
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -28,6 +29,23 @@ Eigen::Vector3d small_rotation(const Eigen::Matrix3d& r) {
 
 }  // namespace
 
+Trig<double> trig_of(const Joints& q) {
+  Trig<double> trig;
+  for (int first = 0; first < kDof; first += kLanes) {
+    Lane x = spread(0.0);
+    const int count = std::min(kLanes, kDof - first);
+    for (int i = 0; i < count; ++i) x[i] = q[first + i];
+    Lane s;
+    Lane c;
+    sine_cosine(x, s, c);
+    for (int i = 0; i < count; ++i) {
+      trig.s[static_cast<std::size_t>(first + i)] = s[i];
+      trig.c[static_cast<std::size_t>(first + i)] = c[i];
+    }
+  }
+  return trig;
+}
+
 Ur5e::Ur5e(const Params& params) {
   const auto a = params.numbers("dh_a", kDof);
   const auto d = params.numbers("dh_d", kDof);
@@ -47,12 +65,12 @@ Ur5e::Ur5e(const Params& params) {
 }
 
 Pose Ur5e::flange(const Joints& q) const {
+  const Trig<double> trig = trig_of(q);
   Pose at{Eigen::Matrix3d::Identity(), Eigen::Vector3d::Zero()};
   for (int i = 0; i < kDof; ++i) {
     const auto k = static_cast<std::size_t>(i);
-    double s = 0;
-    double c = 0;
-    sine_cosine(q[i], s, c);
+    const double s = trig.s[k];
+    const double c = trig.c[k];
     const Eigen::Vector3d x = at.rotation.col(0) * c + at.rotation.col(1) * s;
     const Eigen::Vector3d y = at.rotation.col(1) * c - at.rotation.col(0) * s;
     const Eigen::Vector3d z = at.rotation.col(2);
@@ -69,38 +87,15 @@ Pose Ur5e::tcp(const Joints& q) const {
   return {at.rotation * tool_rotation_, at.position + at.rotation * tool_position_};
 }
 
-LinkPoints Ur5e::link_points(const Joints& q) const {
-  LinkPoints points;
-  Pose at{Eigen::Matrix3d::Identity(), Eigen::Vector3d::Zero()};
-  for (int i = 0; i < kDof; ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    double s = 0;
-    double c = 0;
-    sine_cosine(q[i], s, c);
-    const Eigen::Vector3d x = at.rotation.col(0) * c + at.rotation.col(1) * s;
-    const Eigen::Vector3d y = at.rotation.col(1) * c - at.rotation.col(0) * s;
-    const Eigen::Vector3d z = at.rotation.col(2);
-    // UR's elbow offset: the upper arm's axis lies 0.138 m beside the shoulder, the forearm's 0.007 m.
-    if (i == 1) points.upper_arm_shift = z * 0.138;
-    at.position += z * d_[k] + x * a_[k];
-    at.rotation.col(0) = x;
-    at.rotation.col(1) = y * cos_alpha_[k] + z * sin_alpha_[k];
-    at.rotation.col(2) = z * cos_alpha_[k] - y * sin_alpha_[k];
-    points.origin[k] = at.position;
-  }
-  points.tcp = at.position + at.rotation * tool_position_;
-  return points;
-}
-
 Eigen::Matrix<double, 6, 6> Ur5e::jacobian(const Joints& q) const {
+  const Trig<double> trig = trig_of(q);
   std::array<Eigen::Vector3d, kDof> axis;
   std::array<Eigen::Vector3d, kDof> origin;
   Pose at{Eigen::Matrix3d::Identity(), Eigen::Vector3d::Zero()};
   for (int i = 0; i < kDof; ++i) {
     const auto k = static_cast<std::size_t>(i);
-    double s = 0;
-    double c = 0;
-    sine_cosine(q[i], s, c);
+    const double s = trig.s[k];
+    const double c = trig.c[k];
     const Eigen::Vector3d x = at.rotation.col(0) * c + at.rotation.col(1) * s;
     const Eigen::Vector3d y = at.rotation.col(1) * c - at.rotation.col(0) * s;
     const Eigen::Vector3d z = at.rotation.col(2);
@@ -127,12 +122,6 @@ Branch Ur5e::branch(const Joints& q) const {
   const double y5 = at.position.y() - d_[5] * at.rotation(1, 2);
   const double from_wrist = std::remainder(q[0] - std::atan2(y5, x5) - kPi / 2, 2.0 * kPi);
   return {from_wrist >= 0 ? 1 : -1, std::sin(q[4]) >= 0 ? 1 : -1, std::sin(q[2]) >= 0 ? 1 : -1};
-}
-
-Ur5e::Singularity Ur5e::singularity(const Joints& q) const {
-  const double q23 = q[1] + q[2];
-  const double shoulder = a_[1] * std::cos(q[1]) + a_[2] * std::cos(q23) + d_[4] * std::sin(q23 + q[3]);
-  return {std::fabs(std::sin(q[2])), std::fabs(std::sin(q[4])), std::fabs(shoulder)};
 }
 
 // K. P. Hawkins, "Analytic Inverse Kinematics for the Universal Robots UR-5/UR-10 Arms" (2013), with the sines and

@@ -124,6 +124,56 @@ TEST_F(Fingers, ASlowClosingUnderWayIsAClosing) {
       << why_.reason;
 }
 
+// The closing of a model that is noisy: half a second, in which it creeps by 16 mm.
+TEST_F(Fingers, AClosingThatCreepsIsGatheredToOnePlace) {
+  opens(20, -0.1);
+  goes_on(20, 0.0016);
+  standing_ = false;
+  ASSERT_TRUE(plan()) << why_.reason;
+  EXPECT_TRUE(chunk_.gathered);
+  ASSERT_EQ(chunk_.dwell_count, 1);
+  EXPECT_EQ(chunk_.dwells[0].first, 20);
+  EXPECT_EQ(chunk_.dwells[0].last, 31);
+  EXPECT_DOUBLE_EQ(told(20), 1.0);
+  EXPECT_DOUBLE_EQ(told(30), 0.0);
+}
+
+TEST_F(Fingers, AClosingInPlaceIsNotCalledGathered) {
+  opens(20, -0.1);
+  goes_on(20, 0.0011);
+  ASSERT_TRUE(plan());
+  EXPECT_EQ(chunk_.dwell_count, 1);
+  EXPECT_FALSE(chunk_.gathered);
+}
+
+TEST_F(Fingers, ALettingGoThatCreepsIsGatheredOnlyWithALoad) {
+  chunk_.grip.fill(0.0);
+  opens(20, 0.1);
+  goes_on(20, 0.0016);
+  standing_ = false;
+  ASSERT_TRUE(plan());
+  EXPECT_EQ(chunk_.dwell_count, 0);
+  EXPECT_FALSE(chunk_.gathered);
+  chunk_.grip.fill(0.0);
+  opens(20, 0.1);
+  loaded_ = true;
+  ASSERT_TRUE(plan()) << why_.reason;
+  EXPECT_TRUE(chunk_.gathered);
+}
+
+// As far as that but not slowly, or farther: the chunk means to be on its way.
+TEST_F(Fingers, AClosingWhileTheArmIsOnItsWayIsRefused) {
+  for (const auto& [step, way_m] : {std::pair{-0.1, 0.0021}, {-0.25, 0.0035}, {-1.0, 0.013}}) {
+    chunk_.grip.fill(1.0);
+    opens(20, step);
+    goes_on(20, way_m);
+    standing_ = false;
+    EXPECT_FALSE(plan()) << step;
+    EXPECT_NE(std::string(why_.reason).find("the fingers close while the arm moves on by"), std::string::npos)
+        << why_.reason;
+  }
+}
+
 TEST_F(Fingers, ASmallChangeThatTheChunkStandsForIsMade) {
   for (int i = 30; i < kPoints; ++i) chunk_.grip[static_cast<std::size_t>(i)] = 0.9;
   ASSERT_TRUE(plan());

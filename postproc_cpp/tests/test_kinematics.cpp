@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
 #include <random>
+#include <span>
 
 #include "bench_arm.hpp"
+#include "wardarm/collision.hpp"
 #include "wardarm/lanes.hpp"
 #include "wardarm/ur5e.hpp"
 
@@ -69,7 +73,7 @@ TEST_F(Kinematics, InverseStaysOnItsBranch) {
   for (int i = 0; i < 2000; ++i) {
     Joints q;
     for (int j = 0; j < kDof; ++j) q[j] = angle(random);
-    const auto singular = arm_.singularity(q);
+    const auto singular = arm_.singularity(trig_of(q));
     if (singular.elbow < 0.1 || singular.wrist < 0.1 || singular.shoulder_m < 0.06) continue;
     Joints found;
     ASSERT_EQ(arm_.inverse(arm_.tcp(q), arm_.branch(q), q, found), Reach::kOk);
@@ -84,6 +88,39 @@ TEST_F(Kinematics, TooFarHasNoSolution) {
   pose.position.x() = 1.5;
   Joints q;
   EXPECT_EQ(arm_.inverse(pose, arm_.branch(test::home()), test::home(), q), Reach::kElbow);
+}
+
+// Many at once say no more than one by one: clear only if each is, and nearly always if each is.
+TEST_F(Kinematics, ManyConfigurationsAreClearIfEachIs) {
+  for (const char* patient : {"", "patient_low = -0.6 0.3 -0.4\npatient_high = 1.3 1.6 0.7\n"}) {
+    const Workspace space(Params::parse(test::kParams + patient, "test"));
+    std::mt19937 random(4);
+    std::uniform_real_distribution<double> angle(-3.1, 3.1);
+    std::array<int, 2> clear{};
+    for (int i = 0; i < 20000; ++i) {
+      std::array<Joints, kLanes + 1> q;
+      q.fill(test::home());
+      Joints& one = q[static_cast<std::size_t>(i) % q.size()];
+      for (int j = 0; j < kDof; ++j) one[j] = i % 50 == 0 ? 3.0 * angle(random) : angle(random);
+      Refusal why;
+      const bool each = configuration_is_clear(arm_, space, one, "point", i, why);
+      const bool all = all_clear(arm_, space, q);
+      ASSERT_LE(all, each) << one.transpose() << ": " << why.reason;
+      clear[0] += each;
+      clear[1] += all;
+    }
+    EXPECT_GT(clear[0], 1000);
+    EXPECT_GT(clear[1], clear[0] * (*patient == 0 ? 0.999 : 0.8));
+  }
+}
+
+TEST_F(Kinematics, AnAngleThatIsNoNumberIsNotClear) {
+  const Workspace space(Params::parse(test::kParams, "test"));
+  for (int j = 0; j < kDof; ++j) {
+    Joints q = test::home();
+    q[j] = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_FALSE(all_clear(arm_, space, std::span(&q, 1))) << j;
+  }
 }
 
 }  // namespace

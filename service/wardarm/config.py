@@ -92,7 +92,7 @@ def _profiles() -> dict[str, LimitProfile]:
             tilt_deg=10,
             lateral_m_s2=1.5,
         ),
-        "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700), ramp_s=(0.20, 0.30)),
+        "patient": _row((30, 90, 800), (0.10, 0.4, 4), (30, 90, 700), stop_factor=3.0, ramp_s=(0.20, 0.23)),
         "fast": _row((180, 300, 3000), (1.0, 3.0, 30), (180, 300, 3000)),
     }
 

@@ -30,6 +30,7 @@ struct Chunk {
   Openings grip;
   std::array<Dwell, kMaxDwells> dwells;
   int dwell_count = 0;
+  bool gathered = false;  // a dwell's points creep: they spread farther than a closing in place does
 };
 
 // Largest step between two neighbouring points: 1 m/s and 400 deg/s at 20 Hz, beyond every profile.

@@ -63,6 +63,7 @@ enum class Limited : std::uint32_t {
   kCutShort = 1U << 10,  // the knots ended before the chunk did
   kDwell = 1U << 11,     // stands still while the fingers move
   kBridge = 1U << 12,    // the first points are where the arm's own motion at the join takes it
+  kGathered = 1U << 13,  // the chunk creeps while the fingers close: gathered to one place
 };
 
 }  // namespace wardarm

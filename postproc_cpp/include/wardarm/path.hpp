@@ -53,6 +53,7 @@ class Path {
   bool lead_in(const PlanStart& start, std::span<Row> lead, const Row& first, std::span<const Row> rows) const;
   bool smooth(const PlanStart& start, TrajectoryPoint* points, Refusal& why);
   bool solve_joints(const PlanStart& start, Refusal& why);
+  bool solve_in_order(const PlanStart& start, int& solved, Refusal& why);
   void find_last_moving();
 
   const Ur5e& arm_;

@@ -22,11 +22,19 @@ struct Pose {
 };
 
 // Where the links are, for distances: origins of the DH frames 1..6 and the TCP, m, base.
+template <class T>
 struct LinkPoints {
-  std::array<Eigen::Vector3d, kDof> origin;
-  Eigen::Vector3d upper_arm_shift;  // the upper arm runs beside the line shoulder-elbow by this
-  Eigen::Vector3d tcp;
+  std::array<Vec<T>, kDof> origin;
+  Vec<T> upper_arm_shift;  // the upper arm runs beside the line shoulder-elbow by this
+  Vec<T> tcp;
 };
+
+// Sine and cosine of every joint angle; T is double or Lane.
+template <class T>
+struct Trig {
+  std::array<T, kDof> s, c;
+};
+Trig<double> trig_of(const Joints& q);
 
 // Signs of the three choices of a closed-form inverse.
 struct Branch {
@@ -47,17 +55,20 @@ class Ur5e {
   explicit Ur5e(const Params& params);  // dh_a, dh_d, dh_alpha (6 each), tcp (6: m, rotation vector)
 
   [[nodiscard]] Pose tcp(const Joints& q) const;
-  [[nodiscard]] LinkPoints link_points(const Joints& q) const;
+  template <class T>
+  [[nodiscard]] LinkPoints<T> link_points(const Trig<T>& trig) const;
   // Rows 0-2: linear, rows 3-5: angular velocity of the TCP in base per rad/s.
   [[nodiscard]] Eigen::Matrix<double, 6, 6> jacobian(const Joints& q) const;
   [[nodiscard]] Branch branch(const Joints& q) const;
   // Joints for a TCP pose on one branch, each turned to within pi of `near`.
   Reach inverse(const Pose& tcp, const Branch& branch, const Joints& near, Joints& out) const;
   // |sin q3|, |sin q5| and the wrist's distance from the base axis (m): small means singular.
+  template <class T>
   struct Singularity {
-    double elbow, wrist, shoulder_m;
+    T elbow, wrist, shoulder_m;
   };
-  [[nodiscard]] Singularity singularity(const Joints& q) const;
+  template <class T>
+  [[nodiscard]] Singularity<T> singularity(const Trig<T>& trig) const;
 
   // Position and derivatives of the TCP for joint motion q, qd, qdd, qddd (arrays of six T).
   template <class T>
@@ -71,6 +82,36 @@ class Ur5e {
   Eigen::Matrix3d tool_rotation_;
   Eigen::Vector3d tool_position_;
 };
+
+template <class T>
+LinkPoints<T> Ur5e::link_points(const Trig<T>& trig) const {
+  LinkPoints<T> points;
+  const T zero = trig.s[0] * 0.0;
+  const T one = zero + 1.0;
+  Vec<T> x{one, zero, zero}, y{zero, one, zero}, z{zero, zero, one}, at{zero, zero, zero};
+  for (std::size_t k = 0; k < kDof; ++k) {
+    // UR's elbow offset: the upper arm's axis lies 0.138 m beside the shoulder, the forearm's 0.007 m.
+    if (k == 1) points.upper_arm_shift = z * 0.138;
+    const Vec<T> turned_x = x * trig.c[k] + y * trig.s[k];
+    const Vec<T> turned_y = y * trig.c[k] - x * trig.s[k];
+    at = at + z * d_[k] + turned_x * a_[k];
+    x = turned_x;
+    y = turned_y * cos_alpha_[k] + z * sin_alpha_[k];
+    z = z * cos_alpha_[k] - turned_y * sin_alpha_[k];
+    points.origin[k] = at;
+  }
+  points.tcp = at + x * tool_position_.x() + y * tool_position_.y() + z * tool_position_.z();
+  return points;
+}
+
+template <class T>
+Ur5e::Singularity<T> Ur5e::singularity(const Trig<T>& trig) const {
+  const auto& [s, c] = trig;
+  const T c23 = c[1] * c[2] - s[1] * s[2];
+  const T s23 = s[1] * c[2] + c[1] * s[2];
+  const T s234 = s23 * c[3] + c23 * s[3];
+  return {magnitude(s[2]), magnitude(s[4]), magnitude(a_[1] * c[1] + a_[2] * c23 + d_[4] * s234)};
+}
 
 template <class T>
 void Ur5e::motion(const T* q, const T* qd, const T* qdd, const T* qddd, TcpMotion<T>& out) const {

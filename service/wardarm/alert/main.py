@@ -114,7 +114,9 @@ class Player:
             )
             self._began_s = now_s
         except FileNotFoundError as e:
-            self.fail(f"alerts are shown, not spoken: alert.command's '{e.filename}' is not installed (aplay: alsa-utils)")
+            self.fail(
+                f"alerts are shown, not spoken: alert.command's '{e.filename}' is not installed (aplay: alsa-utils)"
+            )
         except (OSError, ValueError, IndexError) as e:
             self.fail(f"alert.command = {self.alert.command!r}: {e}")
 
