@@ -21,7 +21,8 @@ from wardarm.shm.layouts import PlanStatus
 
 PLAIN = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 ROUNDING = 1.002  # of finite differences over 2 ms
-BENCH = Bench.make(Path(tempfile.mkdtemp(prefix="motion-oracle-")))
+FOLDER = tempfile.TemporaryDirectory(prefix="motion-oracle-")  # goes with the process
+BENCH = Bench.make(Path(FOLDER.name))
 TALLY = {True: 0, False: 0}  # planned, refused
 seeds = st.integers(0, 2**31)
 places = st.tuples(st.floats(0.30, 0.62), st.floats(-0.40, 0.35), st.floats(0.02, 0.2)).map(np.array)
