@@ -115,9 +115,9 @@ LaneBits may_enter(const Capsule<Lane>& link, const Eigen::Vector3d& low, const 
 bool surely_clear(const Ur5e& arm, const Workspace& space, const std::array<Lane, kDof>& q) {
   constexpr double rounding = 1e-9;
   Trig<Lane> trig;
-  LaneBits doubtful = q[0] != q[0];
+  LaneBits doubtful{};
   for (std::size_t j = 0; j < kDof; ++j) {
-    doubtful |= magnitude(q[j]) > kJointLimit_rad;
+    doubtful |= ~(magnitude(q[j]) <= kJointLimit_rad);  // what is no number, too
     sine_cosine(q[j], trig.s[j], trig.c[j]);
   }
   const Ur5e::Singularity<Lane> singular = arm.singularity(trig);
