@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,25 @@ def test_the_gate_needs_the_words_of_what_is_enabled() -> None:
     assert set(required_words(without)) == {ProcessId.ARM, ProcessId.API}
     assert "guard" not in [p.name for p in enabled(without)]
     assert all(p.death for p in PROCESSES)
+
+
+def test_a_profile_that_ships_may_be_given_in_part_and_the_others_stay() -> None:
+    shipped = configuration.Config().profiles
+    changed = configuration.parse({"profiles": {"patient": {"tcp_m_s": 0.08}}}, "test").profiles
+    assert list(changed) == list(shipped)
+    assert changed["patient"] == shipped["patient"].model_copy(update={"tcp_m_s": 0.08})
+    assert {n: p for n, p in changed.items() if n != "patient"} == {n: p for n, p in shipped.items() if n != "patient"}
+    with pytest.raises(ConfigError, match=r"profiles\.patient\.tcp_m_s"):
+        configuration.parse({"profiles": {"patient": {"tcp_m_s": 0.0}}}, "test")
+    with pytest.raises(ConfigError, match=r"profiles\.mine\.tcp_m_s2"):
+        configuration.parse({"profiles": {"mine": {"tcp_m_s": 0.1}}}, "test")
+
+
+def test_the_words_of_a_refusal_are_printed_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text("schema = 1\n[guard]\nenabled = true\ncameras = []\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "wardarm.cli", "config", "check", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "[[guard.cameras]]" in done.stderr

@@ -105,8 +105,9 @@ def test_limits_of_any_size_are_kept_or_the_plan_is_refused(profile: LimitProfil
         bench = Bench.make(
             Path(folder), Config(profiles={"drawn": profile}, profile="drawn", guard={"slow_profile": "drawn"})
         )
-    out = bench.plan(rest_chunk(target, 0.0, seed, 0, bench), bench.home())
-    judged(out, profile, bench, 0, np.concatenate([bench.home(), np.zeros(12)]))
+    index = bench.config.profile_index()
+    out = bench.plan(rest_chunk(target, 0.0, seed, index, bench), bench.home())
+    judged(out, profile, bench, index, np.concatenate([bench.home(), np.zeros(12)]))
 
 
 @PLAIN

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from wardarm import cli_calibrate, cli_client, cli_guard, cli_model, cli_motion, cli_policy, cli_sim_ur
@@ -52,7 +53,7 @@ def _load(file: str) -> configuration.Config:
     try:
         return configuration.load(file)
     except configuration.ConfigError as e:
-        err.print(f"[red]{e}[/]", highlight=False)
+        err.print(f"[red]{escape(str(e))}[/]", highlight=False)
         raise typer.Exit(2) from e
 
 
@@ -113,7 +114,7 @@ def config_check(file: Annotated[str, typer.Argument(help="a TOML file, or 'desk
         try:
             check(config, Path(file))
         except configuration.ConfigError as e:
-            err.print(f"[red]{e}[/]", highlight=False)
+            err.print(f"[red]{escape(str(e))}[/]", highlight=False)
             raise typer.Exit(2) from e
     out.print(f"{file}: good", highlight=False)
 
@@ -167,10 +168,11 @@ def sim_views(config: ConfigFile = "desk") -> None:
 def bench_postproc(
     profile: Annotated[str, typer.Option(help="limits to plan within: a profile of the configuration")] = "ward",
     reaches: Annotated[int, typer.Option(min=1, help="simulated reaches, about eleven plans each")] = 220,
+    config: ConfigFile = "desk",
     as_json: Json = False,
 ) -> None:
     """Planner: time, limits, seams, ramps."""
-    sizes = ("--profile", profile, "--reaches", str(reaches))
+    sizes = ("--profile", profile, "--reaches", str(reaches), "--config", config)
     _module("wardarm.ops.bench_postproc", *sizes, *(["--json"] if as_json else []))
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -385,6 +385,22 @@ class Config(_Section):
     supervisor: Supervisor = Supervisor()
     log: Log = Log()
     profiles: dict[str, LimitProfile] = Field(default_factory=_profiles)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shipped_profiles_stay(cls, data: Any) -> Any:
+        """A profile that ships may be given in part: what is not said stays as it ships, and so do the others."""
+        given = data.get("profiles") if isinstance(data, dict) else None
+        if not isinstance(given, dict):
+            return data
+        profiles: dict[str, Any] = dict(_profiles())
+        for name, row in given.items():
+            shipped = profiles.get(name)
+            if isinstance(shipped, LimitProfile) and isinstance(row, dict):
+                profiles[name] = shipped.model_dump() | row
+            else:
+                profiles[name] = row
+        return {**data, "profiles": profiles}
 
     @model_validator(mode="after")
     def _known(self) -> Config:

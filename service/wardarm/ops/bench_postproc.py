@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -66,8 +67,9 @@ class Figures:
 
 
 class Bench:
-    def __init__(self, folder: Path, profile: str) -> None:
-        self.config = configuration.load("desk", {"profile": profile})
+    def __init__(self, folder: Path, profile: str, config: str = "desk") -> None:
+        """`config`: as `wardarm run` takes it. Raises ConfigError, for an unknown profile too."""
+        self.config = configuration.load(config, {"profile": profile})
         write_planner_params(self.config, folder / "planner.params")
         write_envelope_params(self.config, folder / "envelope.params")
         self.planner = _native.Planner(str(folder / "planner.params"))
@@ -176,10 +178,10 @@ def _two(values: list[float], high: float = 100) -> dict[str, float]:
     return {"p50": _p(values, 50), "max" if high == 100 else f"p{high:g}": _p(values, high)}
 
 
-def run(reaches: int, seed: int, profile: str) -> dict[str, Any]:
+def run(reaches: int, seed: int, profile: str, config: str = "desk") -> dict[str, Any]:
     """The object of `wardarm bench postproc --json`."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), profile)
+        bench = Bench(Path(folder), profile, config)
         rng = np.random.default_rng(seed)
         for number in range(reaches):
             bench.follow(rng, closes=number % 2 == 1)
@@ -227,22 +229,28 @@ def run(reaches: int, seed: int, profile: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="wardarm bench postproc", description="figures of the postprocessor")
     parser.add_argument("--reaches", type=int, default=220)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", default="ward")
+    parser.add_argument("--config", default="desk", help="a TOML file, or 'desk' / 'thor'")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    figures = run(args.reaches, args.seed, args.profile)
+    try:
+        figures = run(args.reaches, args.seed, args.profile, args.config)
+    except configuration.ConfigError as e:
+        print(f"bench postproc: {e}", file=sys.stderr)
+        return 2
     if args.json:
         print(json.dumps(figures))
-        return
+        return 0
     table = Table(title=f"postprocessor, profile {args.profile}, {figures['plans']} plans", show_header=False)
     for key, value in figures.items():
         table.add_row(key, json.dumps(value))
     Console().print(table, highlight=False)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
