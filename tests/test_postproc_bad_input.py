@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_a_step_of_40_mm_is_smoothed_and_of_60_mm_refused(bench: Bench, home: Ar
             assert out["status"] == PlanStatus.OK, reason(out)
         else:
             assert out["status"] == PlanStatus.JUMP
-            assert re.search(r"point 30.* 60 mm.*50 mm", reason(out)), reason(out)
+            assert re.search(r"point 30.* 60\.0 mm.*50 mm", reason(out)), reason(out)
 
 
 def test_garbage_is_refused_or_kept_within_the_limits(bench: Bench, home: Array) -> None:
@@ -166,4 +167,25 @@ def test_limits_of_zero_below_zero_or_absurd_are_refused(bench: Bench, tmp_path:
         if absurd:
             continue  # the check compares with whatever the robot cannot do; the planner's file names it
         with pytest.raises(RuntimeError, match=r"profile\.ward|:\d+: expected"):
+            load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: [*rows, next(r for r in rows if r.startswith("profile.ward"))], r"profile\.ward .* twice"),
+        (
+            lambda rows: ["box_low = 0.9 -0.6 0.005" if r.startswith("box_low") else r for r in rows],
+            "box_low is not below",
+        ),
+        (lambda rows: ["box_low = 0.1 -0.6 nan" if r.startswith("box_low") else r for r in rows], "box_low|expected"),
+    ],
+)
+def test_parameter_files_with_a_key_twice_or_a_box_inside_out_are_refused_by_both(
+    bench: Bench, tmp_path: Path, change: Callable[[list[str]], list[str]], words: str
+) -> None:
+    for source, load in ((bench.planner_file, _native.Planner), (bench.envelope_file, _native.Envelope)):
+        path = tmp_path / "bad.params"
+        path.write_text("\n".join(change(source.read_text().splitlines())) + "\n")
+        with pytest.raises(RuntimeError, match=words):
             load(str(path))

@@ -19,6 +19,7 @@ from postproc_cases import (
     reason,
     rpy_of,
 )
+from scipy.spatial.transform import Rotation
 from wardarm import _native
 from wardarm.arm.params import write_envelope_params, write_planner_params
 from wardarm.config import Config
@@ -99,6 +100,40 @@ def test_a_cup_that_leans_at_the_start_may_be_set_upright(bench: Bench, home: Ar
     assert out["status"] == PlanStatus.OK, reason(out)
     verdict = bench.envelope.check(knot_table(out), float(out["ramp_s"]), CARRY_LIQUID)
     assert verdict["ok"], verdict["reason"]
+
+
+def test_many_plans_in_a_row_do_not_lean_a_full_cup_further_and_further(bench: Bench, home: Array) -> None:
+    """Each goes on where the one before ended and asks for one more degree; both judges let it come 1.8 degrees too far at most."""
+    limit, at, q, refused = 10.0, home + np.array([0, 0, 0, np.radians(9.9), 0, 0]), bench.home(), 0
+    q = bench.planner.ik(pose_of(at[:3], at[3:]), q)
+    worst = 0.0
+    for i in range(150):
+        side = -1 if at[1] > 0 else 1
+        goal = at + np.array([0, 0.03 * side, 0, np.radians(0.45 if i % 3 else 0.1), 0, 0])
+        out = bench.plan(raw_chunk(line(at, goal, 0.05), OPEN, CARRY_LIQUID), q)
+        if out["status"] != PlanStatus.OK:
+            assert "deg with liquid" in reason(out)
+            refused += 1
+            at = at + np.array([0, 0, 0, np.radians(-0.02), 0, 0])  # a little less, and once more
+            q = bench.planner.ik(pose_of(at[:3], at[3:]), q)
+            continue
+        knots = knot_table(out)
+        assert bench.envelope.check(knots, float(out["ramp_s"]), CARRY_LIQUID)["ok"]
+        q = knots[-1, 1:7]
+        at = np.concatenate([bench.tcp(q)[:3], rpy_of(bench.tcp(q))])
+        worst = max(worst, np.degrees(np.arccos(-Rotation.from_rotvec(bench.tcp(q)[3:]).as_matrix()[2, 2])))
+    assert refused > 20
+    assert limit < worst < limit + 1.8
+
+
+@pytest.mark.parametrize("payload_kg", [np.nan, -0.1, np.inf, 5.1])
+def test_a_payload_that_no_arm_carries_is_refused(bench: Bench, home: Array, payload_kg: float) -> None:
+    chunk = raw_chunk(line(home, moved(home, y=-0.1), 0.05), OPEN)
+    chunk["payload_kg"] = payload_kg
+    out = bench.plan(chunk, bench.home())
+    assert out["status"] == PlanStatus.OUT_OF_RANGE
+    assert reason(out).startswith("payload ")
+    assert out["knot_count"] == 0
 
 
 def test_liquid_feels_no_more_than_its_profile_says(

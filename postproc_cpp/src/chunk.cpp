@@ -58,7 +58,7 @@ bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, Chunk& chu
     const auto at = static_cast<std::size_t>(i);
     chunk.grip[at] = half_to_double(grip[i]);
     if (chunk.grip[at] < -0.05 || chunk.grip[at] > 1.05) {
-      return why.refuse(PlanStatus::kOutOfRange, "point %d: opening is %.3f, outside 0..1", i, chunk.grip[at]);
+      return why.refuse(PlanStatus::kOutOfRange, "point %d: opening is %.3f, outside -0.05..1.05", i, chunk.grip[at]);
     }
     chunk.grip[at] = std::clamp(chunk.grip[at], 0.0, 1.0);
     raw_points[i] = denormalise(row);
@@ -68,12 +68,12 @@ bool read_chunk(const std::uint16_t* traj, const std::uint16_t* grip, Chunk& chu
     if (i == 0) continue;
     const double step = (chunk.position_m.row(i) - chunk.position_m.row(i - 1)).norm();
     if (step > kMaxStep_m) {
-      return why.refuse(PlanStatus::kJump, "point %d: %.0f mm from the point before, limit %.0f mm", i, step * 1e3,
+      return why.refuse(PlanStatus::kJump, "point %d: %.1f mm from the point before, limit %.0f mm", i, step * 1e3,
                         kMaxStep_m * 1e3);
     }
     const double turn = chunk.orientation[at].angularDistance(chunk.orientation[at - 1]);
     if (turn > kMaxStep_rad) {
-      return why.refuse(PlanStatus::kJump, "point %d: turned %.0f deg from the point before, limit %.0f deg", i,
+      return why.refuse(PlanStatus::kJump, "point %d: turned %.1f deg from the point before, limit %.0f deg", i,
                         turn / kDegree, kMaxStep_rad / kDegree);
     }
   }

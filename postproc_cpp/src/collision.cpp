@@ -146,6 +146,7 @@ Workspace::Workspace(const Params& params)
       high_m(Eigen::Map<const Eigen::Vector3d>(params.numbers("box_high", 3).data())),
       table_z_m(params.number("table_z")),
       floor_links_z_m(params.number("floor_links_z")) {
+  if (!(low_m.array() < high_m.array()).all()) throw ParamsError("box_low is not below box_high in every coordinate");
   if (params.keys_after("patient_").empty()) return;
   patient_low_m = Eigen::Map<const Eigen::Vector3d>(params.numbers("patient_low", 3).data());
   patient_high_m = Eigen::Map<const Eigen::Vector3d>(params.numbers("patient_high", 3).data());

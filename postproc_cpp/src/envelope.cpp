@@ -28,7 +28,10 @@ constexpr double kStart_rad_s2 = 1e-3;
 constexpr double kRounding = 1e-4;
 constexpr std::size_t kStopStride = 5;  // a stop from every 10 ms of the path
 constexpr double kStopStep_s = 0.004;
-constexpr double kTiltRoom_rad = 0.6 * kPi / 180.0;  // beyond the start's own tilt, where that is above the limit
+// What a motion may lean beyond its start's own tilt, where that is above the limit: less and less until it is this far
+// above, then only what an arm that leans over needs to stop that.
+constexpr double kTiltRoom_rad = 0.6 * kPi / 180.0, kTiltEnd_rad = 1.8 * kPi / 180.0;
+constexpr double kTiltBrake_rad_s2 = 36.0 * kPi / 180.0, kTiltRounding_rad = 0.01 * kPi / 180.0;
 // Shares of a ramp to rest over which the player's braking grows and fades (player.script, `ramped`).
 constexpr double kOnsetShare = 0.50;
 constexpr double kEndShare = 0.35;
@@ -69,9 +72,20 @@ std::map<std::string, std::vector<double>> read_file(const std::string& path, st
       throw std::runtime_error(path + ":" + std::to_string(number) + ": expected 'key = numbers'");
     }
     order.push_back(key);
-    values[key] = std::move(row);
+    if (!values.emplace(key, std::move(row)).second) throw std::runtime_error(path + ": " + key + " is there twice");
   }
   return values;
+}
+
+// Of a tool's axis: one that hangs straight down has it along -z.
+double tilt_of(const Vector& axis) { return std::acos(std::clamp(-axis[2], -1.0, 1.0)); }
+
+// The most that a motion may lean whose first two cycles lean like this.
+double leaning_from(double tilt, double next, double limit) {
+  const double rate = std::max((next - tilt) / kCycle_s, 0.0);
+  const double left = std::clamp(1.0 - (tilt - limit) / kTiltEnd_rad, 0.0, 1.0);
+  const double stopping = std::min(rate * rate / (2.0 * kTiltBrake_rad_s2), kTiltRoom_rad);
+  return tilt + std::max({left * kTiltRoom_rad, stopping, kTiltRounding_rad});
 }
 
 }  // namespace
@@ -124,6 +138,9 @@ Envelope::Envelope(const std::string& path) {
   home_.z = in_base(turned({0, 0, 1}, axis, std::sin(angle), std::cos(angle)));
   std::copy_n(need("box_low", 3).begin(), 3, low_.begin());
   std::copy_n(need("box_high", 3).begin(), 3, high_.begin());
+  for (std::size_t c = 0; c < 3; ++c) {
+    if (!(low_[c] < high_[c])) throw std::runtime_error(path + ": box_low is not below box_high");
+  }
   table_z_ = need("table_z", 1)[0];
   floor_links_z_ = need("floor_links_z", 1)[0];
   for (const std::string& key : order) {
@@ -404,6 +421,8 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
     verdict.reason = "shorter than four cycles";
     return verdict;
   }
+  const double most_tilt =
+      std::max(limits.tilt_rad, leaning_from(tilt_of(walk.tcp[0].z), tilt_of(walk.tcp[1].z), limits.tilt_rad));
   static constexpr const char* axis_name[3] = {"x", "y", "z"};
   for (std::size_t i = 0; i < walk.moment.size(); ++i) {
     const double t = static_cast<double>(i) * kCycle_s;
@@ -424,12 +443,10 @@ EnvelopeVerdict Envelope::check(std::span<const Knot> knots, double ramp_s, int 
     }
     if (limits.tilt_rad < kPi) {
       // A tool that hangs straight down has its axis along -z. It may begin as far off as it is.
-      const double tilt = std::acos(std::clamp(-walk.tcp[i].z[2], -1.0, 1.0));
-      const double most =
-          std::max(limits.tilt_rad, std::acos(std::clamp(-walk.tcp[0].z[2], -1.0, 1.0)) + kTiltRoom_rad);
-      if (!(tilt <= most)) {
+      const double tilt = tilt_of(walk.tcp[i].z);
+      if (!(tilt <= most_tilt)) {
         std::snprintf(text, sizeof text, "tilted by %.1f deg at %.2f s, limit %.1f deg with liquid", tilt * 180.0 / kPi,
-                      t, most * 180.0 / kPi);
+                      t, most_tilt * 180.0 / kPi);
         verdict.reason = text;
         return verdict;
       }

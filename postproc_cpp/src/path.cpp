@@ -22,8 +22,11 @@ constexpr double kStanding_m = 0.0015;
 constexpr double kStanding_rad = 0.6 * kDegree;
 constexpr double kFingersStill = 0.004;          // change of the opening a point
 constexpr int kStandingKept = 1;                 // points
-constexpr double kTiltRoom_rad = 0.5 * kDegree;  // beyond the start's own
-constexpr double kStill_m_s = 0.01;              // slower than this the arm counts as standing where its fingers move
+constexpr double kTiltRoom_rad = 0.5 * kDegree;  // beyond the start's own, less the farther that is beyond the limit
+constexpr double kTiltEnd_rad = 1.5 * kDegree;   // beyond the limit by this much, and the room is gone
+constexpr double kTiltBrake_rad_s2 = 45.0 * kDegree;
+constexpr double kTiltRounding_rad = 0.005 * kDegree;
+constexpr double kStill_m_s = 0.01;  // slower than this the arm counts as standing where its fingers move
 
 Eigen::Vector3d rotation_vector(const Eigen::Quaterniond& q) {
   const Eigen::Quaterniond up = q.w() < 0.0 ? Eigen::Quaterniond(-q.coeffs()) : q;
@@ -66,12 +69,22 @@ bool Path::build(const Chunk& chunk, const PlanStart& start, double tilt_rad, Tr
   dwells_ = chunk.dwells;
   dwell_count_ = chunk.dwell_count;
   tilt_rad_ = tilt_rad;
-  if (tilt_rad < std::numbers::pi) {
-    tilt_rad_ = std::max(tilt_rad, tilt_of(arm_.tcp(start.state.q).rotation) + kTiltRoom_rad);
-  }
+  if (tilt_rad < std::numbers::pi) tilt_rad_ = std::max(tilt_rad, most_tilt(start, tilt_rad));
   if (!smooth(start, points, why) || !solve_joints(start, why)) return false;
   find_last_moving();
   return true;
+}
+
+// How far a motion may lean whose start leans already: a little room near the limit, none beyond, so that no sequence
+// of plans can add it up; and always what an arm that leans over needs to stop that.
+double Path::most_tilt(const PlanStart& start, double limit_rad) const {
+  const Eigen::Matrix3d rotation = arm_.tcp(start.state.q).rotation;
+  const double tilt = tilt_of(rotation);
+  const Eigen::Vector3d turning = (arm_.jacobian(start.state.q) * start.state.qd).tail<3>();
+  const double rate = turning.cross(rotation.col(2)).z() / std::max(std::sin(tilt), 0.01);
+  const double over = std::max(rate, 0.0) * std::max(rate, 0.0) / (2.0 * kTiltBrake_rad_s2);
+  const double left = std::clamp(1.0 - (tilt - limit_rad) / kTiltEnd_rad, 0.0, 1.0);
+  return tilt + std::max({left * kTiltRoom_rad, std::min(over, kTiltRoom_rad), kTiltRounding_rad});
 }
 
 // False if the tool leans farther from tool-down than a cup of liquid may.

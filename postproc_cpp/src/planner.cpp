@@ -11,6 +11,7 @@ namespace {
 constexpr double kTouched = 0.95;    // a limit counts as setting the pace above this share of it
 constexpr double kStopGoal = 0.992;  // of the stop limits, whose moments are sampled
 constexpr float kLeastScale = 0.05F;
+constexpr float kMostPayload_kg = 5.0F;  // a UR5e carries no more
 constexpr double kRampStep_s = 0.01;
 constexpr double kFingersStill = 1e-3;  // change of the opening between two knots
 constexpr double kFingerLag_s = 0.05;
@@ -58,8 +59,11 @@ void Planner::plan(const RawChunk& raw, const PlanStart& start, const PlanOption
   if (raw.profile >= profiles_.size()) {
     why.refuse(PlanStatus::kOutOfRange, "profile %u is not one of the %zu configured", raw.profile, profiles_.size());
   } else if (raw.speed_scale != 0.0F && !(raw.speed_scale >= kLeastScale && raw.speed_scale <= 1.0F)) {
-    why.refuse(PlanStatus::kOutOfRange, "speed scale %.3g, outside %.2f..1 (0 = 1)",
+    why.refuse(PlanStatus::kOutOfRange, "speed scale %.6g, outside %.2f..1 (0 = 1)",
                static_cast<double>(raw.speed_scale), static_cast<double>(kLeastScale));
+  } else if (!(raw.payload_kg >= 0.0F && raw.payload_kg <= kMostPayload_kg)) {
+    why.refuse(PlanStatus::kOutOfRange, "payload %.3g kg, outside 0..%.0f", static_cast<double>(raw.payload_kg),
+               static_cast<double>(kMostPayload_kg));
   } else if (read_chunk(raw.traj, raw.grip, chunk_, out.raw_points, why) &&
              plan_fingers(chunk_, start.opening, stands(arm_, start), raw.payload_kg > 0.0F, why)) {
     LimitProfile limits = profiles_[raw.profile];

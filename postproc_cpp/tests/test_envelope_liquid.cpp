@@ -7,7 +7,8 @@
 namespace wardarm {
 namespace {
 
-constexpr double kRoom_deg = 0.6;  // beyond the start's own tilt
+constexpr double kRoom_deg = 0.6, kGone_deg = 1.8;  // beyond a start at the limit; so far beyond the limit none is left
+constexpr double kRounding_deg = 0.01;
 const Joints6 kTurned{0.01, -0.02, 0.1558, 0.3, -0.2, 0.1};
 const Joints6 kStraight{0.01, -0.02, 0.1558, 0, 0, 0};
 const Joints6 kAcross{0.01, -0.02, 0.1558, 1.0088, 2.0323, 0};  // 130 degrees from down, about the fourth joint
@@ -79,13 +80,18 @@ TEST_F(EnvelopeLiquid, AToolMayLeanToItsLimitAndNoFurther) {
 
 TEST_F(EnvelopeLiquid, WhatLeansAlreadyMayLeanAsFarAsItDoes) {
   for (const Joints6& tcp : {kTcp, kTurned, kAcross}) {
-    const double most = tilt_deg(kHome, tcp) + kRoom_deg;
-    ASSERT_GT(most, 5.0);
-    EXPECT_TRUE(leaning(1.0, most - 1e-6, tcp).ok) << leaning(1.0, most - 1e-6, tcp).reason;
-    const EnvelopeVerdict over = leaning(1.0, most + 1e-6, tcp);
-    char words[64];
-    std::snprintf(words, sizeof words, "limit %.1f deg with liquid", most);
-    EXPECT_NE(over.reason.find(words), std::string::npos) << over.reason;
+    const double begin = tilt_deg(kHome, tcp);
+    ASSERT_GT(begin, 5.0);
+    for (const double beyond : {0.0, 0.9, 1.7, 1.9, begin - 1.0}) {  // of the start, over the limit
+      if (begin - beyond > 90.0) continue;                           // no limit of a profile
+      const double most = begin + std::max(kRoom_deg * (1.0 - beyond / kGone_deg), kRounding_deg);
+      const EnvelopeVerdict within = leaning(begin - beyond, most - 1e-6, tcp);
+      EXPECT_TRUE(within.ok) << beyond << within.reason;
+      const EnvelopeVerdict over = leaning(begin - beyond, most + 1e-6, tcp);
+      char words[64];
+      std::snprintf(words, sizeof words, "limit %.1f deg with liquid", most);
+      EXPECT_NE(over.reason.find(words), std::string::npos) << beyond << over.reason;
+    }
   }
 }
 
@@ -127,6 +133,30 @@ TEST_F(EnvelopeLiquid, WhatLeansAtTheStartIsMeasuredAtTheFirstCycle) {
   EXPECT_TRUE(make(p).check(knots, 0.32, 0, {}).ok) << make(p).check(knots, 0.32, 0, {}).reason;
   p.more = rows(1.0);
   EXPECT_EQ(make(p).check(knots, 0.32, 0, {}).reason.rfind("tilted by ", 0), 0U);
+}
+
+TEST_F(EnvelopeLiquid, WhatLeansOverUnderWayMayStopIt) {
+  // From far beyond the limit, leaning more at a rate: rate^2 / (2 x 36 deg/s2) is left to it, and at most the room.
+  Params p;
+  p.rows[0].joint_deg = {360, 1e12, 1e15};
+  p.rows[0].tcp = {3, 1e12, 1e15}, p.rows[0].angular_deg = {1e12, 1e12, 1e15};
+  p.more = rows(1.0);
+  const double begin = tilt_deg(kHome, kTcp), way = more(kTcp) > 0 ? 1.0 : -1.0;
+  for (const double joint_deg_s : {4.0, 6.0, 20.0}) {
+    Joints6 next = kHome;
+    next[3] += way * joint_deg_s * kDeg * 0.002;
+    const double rate_deg_s = (tilt_deg(next, kTcp) - begin) / 0.002;
+    const double most_deg = std::min(rate_deg_s * rate_deg_s / 72.0, kRoom_deg);
+    for (const double off_deg : {-0.04, 0.04}) {  // the mean over the first cycle is a little less
+      const double lean_deg = most_deg + off_deg;
+      std::vector<Knot> knots = knots_of(kHome, {}, 1.2 * lean_deg / rate_deg_s);
+      knots.front().qd_rad_s[3] = way * joint_deg_s * kDeg;
+      knots.back().q_rad[3] += step_to(begin + lean_deg, kTcp, more(kTcp));
+      const EnvelopeVerdict verdict = make(p).check(knots, 0.32, 0, {});
+      EXPECT_EQ(verdict.reason.rfind("tilted by ", 0) == 0, off_deg > 0) << joint_deg_s << verdict.reason;
+      EXPECT_EQ(verdict.ok, off_deg < 0) << joint_deg_s << verdict.reason;
+    }
+  }
 }
 
 TEST_F(EnvelopeLiquid, OnlyTheRowThatIsNamedHasTheLimits) {

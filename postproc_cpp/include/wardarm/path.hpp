@@ -31,6 +31,7 @@ class Path {
   // `chunk` must outlive the path. `tilt_rad`: farthest from tool-down, or as far as the start is. False: refused, and
   // `why` says so.
   bool build(const Chunk& chunk, const PlanStart& start, double tilt_rad, TrajectoryPoint* points, Refusal& why);
+  [[nodiscard]] double most_tilt(const PlanStart& start, double limit_rad) const;
   bool is_upright(const Eigen::Matrix3d& rotation, const char* what, int point, Refusal& why) const;
 
   // A point's position (m, base) and rotation vector (rad, in the tool's frame at the start).
