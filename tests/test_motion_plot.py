@@ -147,3 +147,7 @@ def test_what_is_no_trajectory_is_refused_with_the_reason(
     bad["traj"] = values.view(np.uint16).reshape(bad["traj"].shape)
     (tmp_path / "k.bin").write_bytes(bad.tobytes())
     assert "point 7 is not finite" in refused(tmp_path / "k.bin")
+    torn = record(bench, raw)
+    torn["target_q"][123, 2] = np.nan
+    np.save(tmp_path / "l.npy", torn)
+    assert "sample 123: timestamp or target_q is not a finite number" in refused(tmp_path / "l.npy")

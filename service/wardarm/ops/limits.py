@@ -85,9 +85,12 @@ def _turn_vectors(rotation: Array) -> Array:
 
 
 def motion(samples: NDArray[Any], arm: Arm, cycle_s: float = CYCLE_S) -> Motion:
-    """Derivatives of the recorded target. `samples`: what `rtde_log` writes."""
+    """Derivatives of the recorded target. `samples`: what `rtde_log` writes. Raises ValueError where one is no number."""
     t = np.asarray(samples["timestamp"], float)
     q = np.asarray(samples["target_q"], float)
+    bad_rows = np.flatnonzero(~(np.isfinite(q).all(1) & np.isfinite(t)))
+    if len(bad_rows):
+        raise ValueError(f"sample {bad_rows[0]}: timestamp or target_q is not a finite number")
     position, rotation = forward(q, arm)
     gap = np.abs(np.diff(t) - cycle_s) > 0.25 * cycle_s
     bad = np.zeros(len(t), bool)  # a difference that touches a gap: of position over up to 4 samples, of turning over 5

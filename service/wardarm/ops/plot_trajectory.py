@@ -80,6 +80,10 @@ def _record(file: Path) -> Shown:
         raise NotATrajectory(f"{file}: an RTDE record has {', '.join(RECORD_FIELDS)}; missing: {', '.join(missing)}")
     if len(samples) < 10:
         raise NotATrajectory(f"{file}: {len(samples)} samples; at least 10 are needed")
+    finite = np.isfinite(samples["target_q"]).all(1) & np.isfinite(samples["timestamp"])
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise NotATrajectory(f"{file}: sample {row}: timestamp or target_q is not a finite number")
     moving = np.flatnonzero(np.abs(np.diff(samples["target_q"], axis=0)).max(1) > 1e-6)
     if not len(moving):
         raise NotATrajectory(f"{file}: {len(samples)} samples, and the arm stands in all of them")
