@@ -175,5 +175,5 @@ def test_the_example_of_the_documentation_moves_the_arm(fresh: Robot, tmp_path: 
         [sys.executable, "-c", text.replace("127.0.0.2", fresh.address)], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "the fingertips are at" in done.stdout
+    assert "the TCP is at" in done.stdout
     assert max(abs(a - b) for a, b in zip(fresh.state()["q"], before, strict=True)) > 0.02

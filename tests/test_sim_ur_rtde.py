@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from test_ur_rtde import Client
 from ur_bench import Robot, robot
-from ur_rtde_methods import CASES, NOT_MODELLED
+from ur_rtde_methods import CASES, NOT_MODELLED, TCP
 from ur_rtde_table import all_methods, judge
 from wardarm.sim.ur_controller import rtde_fields as ur_fields
 from wardarm.sim.ur_controller.rtde_fields import OUTPUTS
@@ -26,7 +26,7 @@ SOME = {
 
 @pytest.fixture(scope="module")
 def ur() -> Iterator[Robot]:
-    with robot() as running:
+    with robot("--tcp", ",".join(map(str, TCP))) as running:
         yield running
 
 

@@ -20,13 +20,13 @@ from ur_bench import Recording, Robot, robot
 
 @pytest.fixture(scope="module")
 def ur() -> Iterator[Robot]:
-    with robot() as running:
+    with robot("--tcp", "0,0,0.1558,0,0,-1.5707963267948966") as running:
         yield running
 
 
 @pytest.fixture
 def fresh() -> Iterator[Robot]:
-    with robot() as running:
+    with robot("--tcp", "0,0,0.1558,0,0,-1.5707963267948966") as running:
         yield running
 
 

@@ -207,7 +207,7 @@ def test_statements_may_share_a_line_as_the_control_script_of_ur_rtde_needs() ->
         ("if [1]:\n x = 1\nend", 2, "must be True or False"),
         ("a = [1, 2]\ni = 2\ntextmsg(a[i])", 4, "out of range"),
         ("a = [1, 2]\ni = -1\ntextmsg(a[i])", 4, "out of range"),
-        ("a = [1, 2]\ntextmsg(a[1.0])", 3, "indices must be integers"),
+        ("a = [1, 2]\ntextmsg(a[1.0])", 3, "a list index must be an integer, not a float"),
         ("x = 0\ntextmsg(1 / x)", 3, "division by zero"),
         ("def f(a):\n return a\nend\nx = f(1, 2)", 5, "takes 1 arguments"),
         ("break", 2, "outside a loop"),

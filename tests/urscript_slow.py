@@ -289,7 +289,13 @@ class Slow:
     def _put(self, word: str, place: Node, value: Any, scope: dict[str, Any] | None, line: int) -> Iterator[None]:
         match place:
             case ("name", name):
-                self._space(name, scope, word)[name] = value
+                space = self._space(name, scope, word)
+                old = None if space is scope and name in scope.get("", ()) else space.get(name)  # not of parameters
+                if isinstance(old, Box) and isinstance(value, Box) and old.kind == value.kind == "list":
+                    if len(value.parts) > old.capacity:
+                        raise Broken(line)
+                    value.capacity = old.capacity
+                space[name] = value
             case ("index", base, indices):
                 box = yield from self._value(base, scope, line)
                 for e in indices[:-1]:
@@ -396,7 +402,7 @@ class Slow:
 
     def _body(self, name: str, values: list[Any], named: dict[str, Any]) -> Iterator[None]:
         _, _, parameters, body = self.functions[name]
-        scope: dict[str, Any] = {}
+        scope: dict[str, Any] = {"": frozenset(n for n, _ in parameters)}
         for i, (parameter, default) in enumerate(parameters):
             if i < len(values):
                 scope[parameter] = values[i]

@@ -21,9 +21,33 @@ def sim_ur(context: typer.Context) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "wardarm.sim.ur_controller", *context.args])
 
 
+def _the_one(port: int) -> str:
+    """Where the only simulated robot on 127.0.0.1 to 127.0.0.9 listens. Raises ControlError for none or several."""
+    from wardarm.sim.control import ControlError, ask
+
+    found = []
+    for number in range(1, 10):
+        address = f"127.0.0.{number}"
+        try:
+            ask(address, port, "state", timeout_s=2.0)
+        except (ControlError, ValueError, TypeError):  # something else that answers, but not as a simulated robot
+            continue
+        found.append(address)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ControlError(f"several simulated robots answer: {', '.join(found)}; say which with --address")
+    raise ControlError(
+        f"no simulated robot answers on port {port} of 127.0.0.1 to 127.0.0.9; is 'wardarm sim ur' or 'wardarm sim"
+        " bedside' running? Elsewhere: --address"
+    )
+
+
 def sim_inject(
     words: Annotated[list[str] | None, typer.Argument(help="NAME and its words; none: list what there is")] = None,
-    address: Annotated[str, typer.Option(help="where the simulated robot listens")] = "127.0.0.1",
+    address: Annotated[
+        str | None, typer.Option(help="where the simulated robot listens; none: the one on 127.0.0.1 to 127.0.0.9")
+    ] = None,
     port: Annotated[int, typer.Option(help="its control port")] = 30100,
 ) -> None:
     """Do something to a running simulated robot: protective, estop on, jog 0.1, force 0 0 -20, power_loss 3, ..."""
@@ -35,6 +59,9 @@ def sim_inject(
             typer.echo(f"{name + ' ' + takes:<34} {does}")
         return
     try:
+        if address is None:
+            address = _the_one(port)
+            typer.echo(f"the simulated robot on {address}", err=True)
         ask(address, port, "inject", *words)
         state = ask(address, port, "state")
     except ControlError as e:

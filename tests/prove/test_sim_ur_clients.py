@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from ur_bench import SERVICE, robot
-from ur_rtde_methods import CASES
+from ur_rtde_methods import CASES, TCP
 from ur_rtde_table import all_methods, judge, verdict, write_table
 
 pytestmark = pytest.mark.timeout(3600)
@@ -49,7 +49,9 @@ def test_every_method_is_tried(kind: str) -> None:
 
 def test_the_methods_do_on_the_simulated_robot_what_they_say(tmp_path: Path) -> None:
     (tmp_path / "wave.script").write_text("def wave():\n while True:\n  sync()\n end\nend\n")
-    with robot("--programs", str(tmp_path), "--power-on-s", "0.5", "--brake-release-s", "0.3") as ur:
+    with robot(
+        "--tcp", ",".join(map(str, TCP)), "--programs", str(tmp_path), "--power-on-s", "0.5", "--brake-release-s", "0.3"
+    ) as ur:
         for kind, cases in CASES.items():
             for method in cases:
                 if f"{kind}.{method}" not in results():

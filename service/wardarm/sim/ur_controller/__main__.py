@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import math
 import re
 import shlex
 import signal
@@ -32,7 +31,6 @@ from wardarm.sim.ur_controller.modes import CYCLE_S, RobotMode
 from wardarm.sim.ur_controller.server import Server, run_realtime
 from wardarm.sim.ur_controller.stepping import Stepper
 
-TCP_2F85 = (0.0, 0.0, 0.1558, 0.0, 0.0, -math.pi / 2)  # flange to the fingertips of a 2F-85, m and rotation vector
 _OLDEST, _NEWEST = (5, 11), (5, 21)
 
 
@@ -157,9 +155,9 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--tcp",
         type=_numbers(6, -10.0, 10.0),
-        default=list(TCP_2F85),
+        default=[0.0] * 6,
         metavar="X,..,RZ",
-        help="installation: flange to TCP, m, rad",
+        help="installation: flange to TCP, m, rotation vector in rad (zeros: the flange, as on a new controller)",
     )
     add("--payload", type=_number(0.0, PAYLOAD_MAX_KG), default=0.0, metavar="KG", help="installation: payload (0)")
     add(

@@ -17,20 +17,22 @@ from wardarm.sim.ur_controller.motion import (
     MovePath,
     Profile,
     ToolLaw,
-    ToolSpeedPath,
     circle,
     corner,
     line,
     tool_turn,
 )
+from wardarm.sim.ur_controller.motion_arguments import effort, not_negative, positive, share, six
 from wardarm.sim.ur_controller.servo import ACCELERATION_MAX
-from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, numbers, to_text
+from wardarm.sim.ur_controller.tool_speed import ToolSpeedPath
+from wardarm.sim.urscript import Pose, Program, ScriptError, UrList, to_text
 
 if TYPE_CHECKING:
     from wardarm.sim.ur_controller.controller import Controller
 
 _STANDING = 1e-9  # m or rad: a move shorter than this is none
 SLEEP_MAX_S = 1e6
+_GENTLER_TRIES = 4  # of a smaller acceleration, until a move takes longer as a whole
 _WITHIN = 0.965  # of the TCP's limit that a move keeps to: the limit has a tolerance; our figure
 OPTIMOVEL_M_S, OPTIMOVEL_M_S2 = 1.0, 10.0  # the tool's maximum for optimovel's shares; our figures
 
@@ -57,11 +59,11 @@ class MotionFunctions:
         """Where the TCP is to go: a pose, or joint positions."""
         if isinstance(goal, Pose):
             return from_pose(goal)
-        return product(self._c.kinematics.flange(_six(goal)), self._c.tcp)
+        return product(self._c.kinematics.flange(six(goal)), self._c.tcp)
 
     def _joint_goal(self, goal: Any, near: Sequence[float]) -> list[float]:
         if not isinstance(goal, Pose):
-            return _six(goal)
+            return six(goal)
         try:
             return self._c.kinematics.closest(product(from_pose(goal), inverse(self._c.tcp)), near)
         except NoSolution as e:
@@ -108,7 +110,7 @@ class MotionFunctions:
                 return
 
     def speedj(self, qd: Sequence[float], a: float = 1.4, t: float = 0) -> None:
-        goal, a, t = _six(qd), _positive("speedj", "a", a), _not_negative("speedj", "t", t)
+        goal, a, t = six(qd), positive("speedj", "a", a), not_negative("speedj", "t", t)
         servo = self._c.servo
         self._free()
         servo.speed(goal, a)
@@ -119,8 +121,8 @@ class MotionFunctions:
         return self._wait()
 
     def speedl(self, xd: Sequence[float], a: float = 1.2, t: float = 0, aRot: Any = None) -> None:
-        t = _not_negative("speedl", "t", t)
-        path = self._tool_speed("speedl", _six(xd), a, aRot)
+        t = not_negative("speedl", "t", t)
+        path = self._tool_speed("speedl", six(xd), a, aRot)
         if t > 0:
             return self._for(t)
         self._wait()
@@ -137,9 +139,9 @@ class MotionFunctions:
                 return
 
     def _tool_speed(self, function: str, goal: Sequence[float], a: float, a_turn: Any) -> ToolSpeedPath:
-        a = _positive(function, "a", a)
+        a = positive(function, "a", a)
         if a_turn is not None and not isinstance(a_turn, str):  # the manual's default is the text 'a'
-            a_turn = _positive(function, "aRot", a_turn)
+            a_turn = positive(function, "aRot", a_turn)
         self._free()
         c = self._c
         servo = c.servo
@@ -153,11 +155,11 @@ class MotionFunctions:
         return path
 
     def stopj(self, a: float = 2.0) -> None:
-        self._c.servo.brake(_positive("stopj", "a", a))
+        self._c.servo.brake(positive("stopj", "a", a))
         self._until_rest()
 
     def stopl(self, a: float = 20.0, aRot: Any = None) -> None:
-        _positive("stopl", "a", a)
+        positive("stopl", "a", a)
         if any(self._c.servo.qd):
             self._tool_speed("stopl", [0.0] * 6, a, aRot)
         self._until_rest()
@@ -241,7 +243,7 @@ class MotionFunctions:
 
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0, r: float = 0) -> None:
         c = self._c
-        a, v, t = _effort("movej", a, v, t)
+        a, v, t = effort("movej", a, v, t)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             goal = self._joint_goal(q, start)
@@ -259,7 +261,7 @@ class MotionFunctions:
 
     def movel(self, pose: Any, a: float = 1.2, v: float = 0.25, t: float = 0, r: float = 0) -> None:
         goal = self._tcp_goal(pose)
-        a, v, t = _effort("movel", a, v, t)
+        a, v, t = effort("movel", a, v, t)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             return self._tool_law(start, goal, line(self._tcp(start)[9:], goal[9:]), a, v, t)
@@ -280,14 +282,24 @@ class MotionFunctions:
             return None
         c = self._c
         profile = Profile.within(distance, v, a, t, v0, (TOOL_M_S, TOOL_M_S2))
-        return ToolLaw(c.kinematics, c.tcp, start, goal, point, length, profile, turn)
+        law = ToolLaw(c.kinematics, c.tcp, start, goal, point, length, profile, turn)
+        for _ in range(_GENTLER_TRIES):
+            if (share_of_limit := law.effort()) <= 1.001:
+                return law
+            if t <= 0:
+                a = min(a, TOOL_M_S2) / share_of_limit
+                law.profile = Profile.within(distance, v, a, t, v0, (TOOL_M_S, TOOL_M_S2))
+            else:
+                law.profile.stretch(math.sqrt(share_of_limit))
+        law.profile.stretch(math.sqrt(max(1.0, law.effort())))
+        return law
 
     def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0) -> None:
         self._movep("movep", pose, a, v, r)
 
     def _movep(self, function: str, pose: Any, a: float, v: float, r: float) -> None:
         goal = self._tcp_goal(pose)
-        a, v, _ = _effort(function, a, v)
+        a, v, _ = effort(function, a, v)
 
         def make(start: Sequence[float], before: MovePath | None) -> Law | None:
             if before is None or not isinstance(before.law, ToolLaw):
@@ -306,7 +318,7 @@ class MotionFunctions:
         if mode not in (0, 1):
             raise ScriptError(f"movec: mode {mode}, expected 0 (unconstrained) or 1 (fixed)")
         via, goal = self._tcp_goal(pose_via), self._tcp_goal(pose_to)
-        a, v, _ = _effort("movec", a, v)
+        a, v, _ = effort("movec", a, v)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
             here = self._tcp(start)
@@ -331,13 +343,13 @@ class MotionFunctions:
 
     def optimovej(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
         self._c.note("optimovej is played as movej with the trapezoid of these shares of 40 rad/s2 and 180 deg/s")
-        self.movej(goal, _share(a, "a") * ACCELERATION_MAX, _share(v, "v") * math.pi, 0, r)
+        self.movej(goal, share(a, "a") * ACCELERATION_MAX, share(v, "v") * math.pi, 0, r)
 
     def optimovel(self, goal: Any, a: float = 0.3, v: float = 0.3, r: float = 0) -> None:
         self._c.note(
             "optimovel is played as movel with a trapezoid within these shares of what the joints and the TCP may"
         )
-        shares = _share(a, "a"), _share(v, "v")
+        shares = share(a, "a"), share(v, "v")
         end = self._tcp_goal(goal)
 
         def make(start: Sequence[float], _: MovePath | None) -> Law | None:
@@ -357,41 +369,3 @@ def _plain(q: Sequence[Any]) -> bool:
     a, b, c, d, e, f = q
     total = a + b + c + d + e + f
     return total.__class__ is float and total - total == 0.0
-
-
-def _number(function: str, name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScriptError(f"{function}: {name} = {to_text(value)}, a number is needed")
-    return float(value)
-
-
-def _positive(function: str, name: str, value: Any) -> float:
-    number = _number(function, name, value)
-    if number <= 0:
-        raise ScriptError(f"{function}: {name} = {to_text(value)}, more than 0 is needed")
-    return number
-
-
-def _not_negative(function: str, name: str, value: Any) -> float:
-    number = _number(function, name, value)
-    if number < 0:
-        raise ScriptError(f"{function}: {name} = {to_text(value)}, a time cannot be negative")
-    return number
-
-
-def _effort(function: str, a: Any, v: Any, t: Any = 0) -> tuple[float, float, float]:
-    """Acceleration, speed and time of a move. A time beats the two others (script manual): drivers give 0 for them."""
-    t = _not_negative(function, "t", t)
-    check = _number if t > 0 else _positive
-    a, v = check(function, "a", a), check(function, "v", v)
-    return (a, v, t) if a > 0 and v > 0 else (1.0, 1.0, t)
-
-
-def _share(value: float, name: str) -> float:
-    if not 0 < value <= 1:
-        raise ScriptError(f"optimove: {name} = {value}, a share of the maximum: more than 0, at most 1")
-    return value
-
-
-def _six(values: Any) -> list[float]:
-    return numbers(values, 6, "a goal or a speed")

@@ -35,6 +35,15 @@ class Link(Protocol):
 
 
 Dial = Callable[[str, int], Link]
+OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
+"""What a program on a controller calls that controller itself."""
+CONTROLLER_PORTS = frozenset({502, 29999, *range(30001, 30005), *range(30011, 30015), 30020, 30100, 63352})
+"""What a controller (or a simulated one) has, or can have, on its own address."""
+
+
+def own(address: str, port: int, host: str) -> str:
+    """Whom a program on the controller at `host` reaches: at 127.0.0.1 the controller itself on its ports, else the PC."""
+    return host if address in OWN_NAMES and port in CONTROLLER_PORTS else address
 
 
 class TcpLink:

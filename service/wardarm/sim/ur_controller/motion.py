@@ -2,7 +2,7 @@
 
 A `Path` is what `Servo.follow` plays, cycle by cycle. `MovePath` plays moves: with a blend the next law begins while
 the one before still comes to rest, and their displacements add up, so the corner is cut and the arm never stops.
-`ToolSpeedPath` moves the tool at a speed. Lengths in m, angles in rad, time in s of program time (the speed slider
+Lengths in m, angles in rad, time in s of program time (the speed slider
 stretches it).
 """
 
@@ -35,6 +35,9 @@ JOINT_RAD_S2 = 40.0
 TOOL_M_S, TOOL_M_S2 = 3.0, 150.0
 """What a move can be asked for at most (ur_rtde's limits, rtde_control_interface.h). The TCP's own limit lies lower."""
 _SLOWER_TRIES = 6
+_GENTLE_M_S2, _PARTS, _KEPT = 2.0, 60, 0.95
+"""Along a curve, up to this acceleration no joint comes near its limit away from a singularity; others are looked at, in
+so many parts of their time, and keep to that share of it."""
 _REACH_M = 1.3  # of the TCP from any joint at most: 0.85 m of arm and a long tool
 TURN_M = 0.1  # a radian of rotation counts as this many metres along a straight line; our figure
 
@@ -71,6 +74,20 @@ class Profile:
         self.total_s = self._rise_s + self._cruise_s + top / fall_a
         self._rate = self.total_s / t if t > 0 and self.total_s > 0 else 1.0
         self.total_s /= self._rate
+
+    @property
+    def hardest(self) -> float:
+        """Largest acceleration, per s2."""
+        return max(abs(self._rise_a), self._fall_a) * self._rate**2
+
+    @property
+    def begins_moving(self) -> bool:
+        return self._v0 != 0
+
+    def stretch(self, factor: float) -> None:
+        """Take so many times as long."""
+        self._rate /= factor
+        self.total_s *= factor
 
     @classmethod
     def within(cls, distance: float, v: float, a: float, t: float, v0: float, most: tuple[float, float]) -> Profile:
@@ -182,6 +199,25 @@ class ToolLaw(Law):
         turned = product(from_pose((*_STILL, *(v * f for v in self._turn))), self._rotation)
         frame = (*turned[:9], *self._point(f * self._length))
         return self.kinematics.joints(product(frame, self._back), self.q)
+
+    def effort(self) -> float:
+        """Largest joint acceleration as a share of what a joint can do; 0 if it is little for sure. Raises NoSolution.
+
+        Only before the law has begun; not of one that begins in motion.
+        """
+        profile = self.profile
+        if profile.hardest <= _GENTLE_M_S2 or profile.begins_moving:
+            return 0.0
+        begin, dt_s = self.q, profile.total_s / _PARTS
+        before, speed, most = np.array(begin), np.zeros(len(begin)), 0.0
+        for i in range(1, _PARTS + 1):
+            self.q = self.at(profile.gone(i * dt_s))
+            now = np.array(self.q)
+            change = (now - before) / dt_s - speed
+            most = max(most, float(np.abs(change).max()) * (2.0 if i == 1 else 1.0))
+            speed, before = speed + change, now
+        self.q = begin
+        return max(most, 2.0 * float(np.abs(speed).max())) / dt_s / (_KEPT * JOINT_RAD_S2)  # the last part ends at rest
 
     def steepest(self) -> float:
         """Most radians of one joint a metre along the path. Raises NoSolution. Only before the law has begun."""
@@ -328,45 +364,3 @@ class MovePath:
             moved = old.advance(dt_s)
             q = [a + b - g for a, b, g in zip(q, moved, old.goal_q, strict=True)]
         return q
-
-
-class ToolSpeedPath:
-    """speedl and stopl: the tool accelerates straight to `goal` (m/s, rad/s, base frame) and goes on. Never done."""
-
-    def __init__(
-        self, kinematics: Kinematics, tool: Frame, q: Sequence[float], twist: Sequence[float], goal: Sequence[float],
-        a: float, a_turn: float,
-    ) -> None:  # fmt: skip
-        self._kinematics, self._tool = kinematics, tool
-        self._q, self.twist = np.array(q, float), np.array(twist, float)
-        self._goal = np.array(goal, float)
-        self._a, self._a_turn = max(abs(a), 1e-6), max(abs(a_turn), 1e-6)
-        self.done = self.reached = False
-
-    def advance(self, dt_s: float) -> Joints:
-        self.reached = _approach(self.twist[:3], self._goal[:3], self._a * dt_s)
-        self.reached &= _approach(self.twist[3:], self._goal[3:], self._a_turn * dt_s)
-        if self.reached and not self.twist.any():
-            self.done = True
-            return self._q.tolist()  # type: ignore[no-any-return]
-        half_way = self._q + self._speed(self._q) * (dt_s / 2)
-        self._q = self._q + self._speed(half_way) * dt_s
-        return self._q.tolist()  # type: ignore[no-any-return]
-
-    def _speed(self, q: np.ndarray) -> np.ndarray:
-        """Joint speeds that move the tool so."""
-        try:
-            return np.linalg.solve(self._kinematics.jacobian(q.tolist(), self._tool), self.twist)
-        except np.linalg.LinAlgError as e:
-            raise NoSolution("the tool cannot move on from here: singularity") from e
-
-
-def _approach(now: np.ndarray, goal: np.ndarray, most: float) -> bool:
-    """Bring a vector up to `most` closer to its goal, in place. Says whether it is there."""
-    left = goal - now
-    size = float(np.linalg.norm(left))
-    if size <= most:
-        now[:] = goal
-        return True
-    now += left * (most / size)
-    return False

@@ -38,10 +38,21 @@ _CODES = {"VIOLATION": (192, streams.VIOLATION), "FAULT": (193, streams.FAULT)} 
 COMMANDS = (
     "stop program", "pause program", "resume program", "power on", "power off", "set robotmode run", "set unlock protective stop",
 )  # fmt: skip
+_SET_SPEED = re.compile(r"set speed (\d+(?:\.\d*)?|\.\d+)")  # published guides send it: the speed slider, 0 to 1
+
+
+def is_command(line: str) -> bool:
+    return line in COMMANDS or _SET_SPEED.fullmatch(line) is not None
 
 
 def obey(c: Controller, command: str) -> None:
-    """One of `COMMANDS`."""
+    """One of `COMMANDS`, or `set speed FRACTION`."""
+    if (speed := _SET_SPEED.fullmatch(command)) is not None:
+        if float(speed[1]) > 1:
+            c.note(f"{command} refused: the speed slider takes 0 to 1")
+        else:
+            c.slider = float(speed[1])
+        return
     match command:
         case "stop program":
             c.stop_program()
@@ -63,7 +74,7 @@ def obey(c: Controller, command: str) -> None:
 class ScriptPort(Service):
     """A program begins with `def` or `sec` and ends with its `end` in the first column; anything else is one line.
 
-    A line can also be one of `COMMANDS`. What follows a program in the same breath and is no program of its own waits until
+    A line can also be a command (`obey`). What follows a program in the same breath and is no program of its own waits until
     that one is compiled: if it was no URScript, the rest belongs to it and is dropped with it.
     """
 
@@ -95,7 +106,7 @@ class ScriptPort(Service):
             command = " ".join(text.split())
             if command == "end":
                 self.controller.note(f"port {self.port}: 'end' without a program was dropped")
-            elif command not in COMMANDS:
+            elif not is_command(command):
                 launch = self.controller.submit(text)
                 if _BEGIN.match(source):
                     self._launched[link] = launch

@@ -10,7 +10,6 @@ A simulation with a loop of its own calls `server.poll()`, `controller.tick()`, 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import json
 import os
@@ -29,7 +28,7 @@ from wardarm.sim.ur_controller.controller import Controller
 from wardarm.sim.ur_controller.dashboard import Dashboard
 from wardarm.sim.ur_controller.faults import SERVICES
 from wardarm.sim.ur_controller.interpreter import InterpreterPort
-from wardarm.sim.ur_controller.links import TcpLink
+from wardarm.sim.ur_controller.links import Link, TcpLink, own
 from wardarm.sim.ur_controller.modes import CYCLE_S
 from wardarm.sim.ur_controller.rtde import PORT as RTDE_PORT
 from wardarm.sim.ur_controller.rtde import Rtde
@@ -93,8 +92,9 @@ class Server:
         self.controller = controller
         controller.slot.warm()
         self.selector = selectors.DefaultSelector()
+        self.address = address
         if controller.dial is TcpLink:
-            controller.dial = functools.partial(TcpLink, selector=self.selector)
+            controller.dial = self._dial
         self.sim_rate = 1.0
         self.freeze_s = 0.0
         self.slowness = 1.0
@@ -123,6 +123,9 @@ class Server:
         except OSError:
             self.close()
             raise
+
+    def _dial(self, address: str, port: int) -> Link:
+        return TcpLink(own(address, port, self.address), port, self.selector)
 
     def _refuses(self, name: str) -> Callable[[], bool]:
         return lambda: name in self._refused or (self._back_cycle > 0 and name != "control")

@@ -40,6 +40,10 @@ HOST = "interpreter_mode"
 """The function that calls it keeps its locals where statements of interpreter mode find them."""
 
 
+LISTS_GROW = "make_list"
+"""A function that came with lists whose length can change, and with their methods: PolyScope 5.15."""
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A program ready to run. `lines[n - 1]` is the script line of Python line n of `code`."""

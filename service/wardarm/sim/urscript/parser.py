@@ -30,6 +30,7 @@ from wardarm.sim.urscript.tree import (
 )
 from wardarm.sim.urscript.values import INT_MAX, INT_MIN
 
+_POSE = 6  # numbers of a pose
 _BLOCK_END = frozenset({"end", "elif", "else"})
 _SIMPLE = frozenset({"break", "continue", "pass", "halt", "enter_critical", "exit_critical"})
 # Binding strength, weakest first. URScript has one comparison level and does not chain comparisons.
@@ -68,7 +69,6 @@ def _is_place(value: Expr) -> bool:
 class _Parser:
     def __init__(self, stream: list[Token]) -> None:
         self.stream, self.at = stream, 0
-        self.parameters: set[str] = set()
 
     # --- tokens
     @property
@@ -191,10 +191,7 @@ class _Parser:
         if thread and parameters:
             raise ScriptError(f"thread {name} cannot take parameters", line)
         self.expect(")")
-        outer, self.parameters = self.parameters, {p for p, _ in parameters}
-        body = self.closed_block()
-        self.parameters = outer
-        return Define(line, name, parameters, body, thread)
+        return Define(line, name, parameters, self.closed_block(), thread)
 
     def branches(self) -> If:
         line = self.take().line
@@ -311,9 +308,12 @@ class _Parser:
     def primary(self) -> Expr:
         token = self.here
         line = token.line
-        if token.kind == "pose" and "p" not in self.parameters:
+        if token.kind == "pose":
             self.take()
-            return Items(line, self.items(), True)
+            items = self.items()
+            if items and len(items) != _POSE:  # six numbers are a pose, others index a variable of that name
+                return Index(line, Name(line, token.text), items)
+            return Items(line, items, True)
         if token.kind in ("name", "pose"):
             self.take()
             return Name(line, token.text)

@@ -9,13 +9,15 @@ Robots' external-control script waits for its socket in one while its other thre
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from wardarm.sim.urscript.compiled import Compiled, Kept, Variable
+from wardarm.sim.urscript.chains import compute
+from wardarm.sim.urscript.compiled import LISTS_GROW, Compiled, Kept, Variable
 from wardarm.sim.urscript.errors import ScriptError
 from wardarm.sim.urscript.explain import explain
 from wardarm.sim.urscript.values import (
@@ -29,6 +31,7 @@ from wardarm.sim.urscript.values import (
     int32,
     make_items,
     method,
+    resized,
     to_text,
     truth,
 )
@@ -105,6 +108,7 @@ class Program:
             _Struct=Struct, _Text=Text, _unset=object(), _spin=self._spin, _run=self._run, _kill=self._kill,
             _join=self._join, _halt=self._halt, _enter_critical=self._enter, _exit_critical=self._exit,
             _enclose=self._enclose, _forget=self._forget, _retype=_retype,
+            _chain=compute, _resize=functools.partial(resized, grows=LISTS_GROW in builtins),
         )  # fmt: skip
         exec(compiled.code, space)
         self.space = space

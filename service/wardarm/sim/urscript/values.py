@@ -213,6 +213,21 @@ def copy(value: Any) -> Any:
     return value
 
 
+def resized(name: str, old: Any, new: UrList, *, grows: bool) -> UrList:
+    """A new list for variable `name`, which holds `old`: it keeps that one's capacity, which must be enough.
+
+    Universal Robots in their forum (thread 30144). `grows` False, before 5.15: length and capacity are one.
+    """
+    if type(old) is UrList:
+        if len(new) > old.capacity or (not grows and len(new) != len(old)):
+            room = f"at most {old.capacity}" if grows else str(len(old))
+            raise ScriptError(
+                f"Resizing of 'List' is not supported: variable {name!r} has {room} elements, the new list {len(new)}"
+            )
+        new.capacity = old.capacity
+    return new
+
+
 def truth(value: Any) -> bool:
     """A condition: a boolean, or a number that is not 0 (Universal Robots' external-control script has `if has_qnear:`)."""
     if isinstance(value, int | float):
@@ -221,12 +236,14 @@ def truth(value: Any) -> bool:
 
 
 def below(index: Any) -> NoReturn:
-    raise ScriptError(f"list index {index!r} out of range")
+    raise ScriptError(f"list index {to_text(index)} out of range")
 
 
 def to_text(value: Any) -> str:
     """As `to_str` and `textmsg` print it: six decimals, trailing zeros removed (URScript manual, to_str)."""
-    if isinstance(value, bool) or value is None:
+    if value is None:
+        return "nothing"  # of a function that returns none
+    if isinstance(value, bool):
         return str(value)
     if isinstance(value, float):
         text = f"{value:.6f}"
