@@ -148,10 +148,10 @@ def test_each_refusal_names_point_value_and_limit(bench: Bench) -> None:
     refused(far, PlanStatus.OUT_OF_RANGE, "point 20: x is 1.400", "-1..1")
     jump = reach(bench, 0.1, 0, 0, 0, 0, 0)
     jump[30:, 2] -= 0.08
-    refused(jump, PlanStatus.JUMP, "point 30", "80 mm", "limit 50 mm")
+    refused(jump, PlanStatus.JUMP, "point 30", "80.0 mm", "limit 50 mm")
     turn = reach(bench, 0.1, 0, 0, 0, 0, 0)
     turn[30:, 5] += 0.5
-    refused(turn, PlanStatus.JUMP, "point 30", "29 deg", "limit 20 deg")
+    refused(turn, PlanStatus.JUMP, "point 30", "28.7 deg", "limit 20 deg")
     refused(reach(bench, 0.05, 0, -0.44, 0, 0, 0), PlanStatus.OUTSIDE_BOX, "z = ", "5.0..750.0 mm")
     refused(reach(bench, 0.58, 0.1, 0.25, 0, 0, 0, speed_m_s=0.24), PlanStatus.UNREACHABLE, "too far for the arm")
     moved = reach(bench, 0.1, 0, 0, 0, 0, 0)
