@@ -8,31 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from urscript_run import run, said
 from wardarm.sim.lockstep import Lockstep
 from wardarm.sim.plant import KinematicPlant
-from wardarm.sim.ur_controller import Controller, Runtime
+from wardarm.sim.ur_controller import Controller
 from wardarm.sim.ur_controller.functions_absent import CONSTANT, REFUSED, WARNED
 from wardarm.sim.urscript import ScriptError
 from wardarm.sim.urscript.compiler import SMALL, SOURCE_MAX, Compiler
-
-
-def run(body: str, cycles: int = 2000, **more: Any) -> tuple[list[str], str]:
-    """What a program says, and the error it ends with."""
-    with Lockstep(**more) as sim:
-        sim.controller.submit(f"def prog():\n{body}\nend\n")
-        sim.step()
-        for _ in range(cycles):
-            if sim.controller.slot.runtime is not Runtime.PLAYING:
-                break
-            sim.step()
-        said = [line.removeprefix("textmsg: ") for line in sim.log(1000) if line.startswith("textmsg: ")]
-        return said, sim.controller.slot.last_error
-
-
-def said(body: str, **more: Any) -> list[str]:
-    lines, error = run(body, **more)
-    assert not error
-    return lines
 
 
 def value(expression: str) -> str:

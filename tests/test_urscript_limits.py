@@ -2,29 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from wardarm.sim.lockstep import Lockstep
-from wardarm.sim.ur_controller import Runtime
-
-
-def run(body: str, **more: Any) -> tuple[list[str], str]:
-    """What a program says, and the error it ends with. The body begins on line 2."""
-    with Lockstep(**more) as sim:
-        sim.controller.submit(f"def prog():\n{body}\nend\n")
-        for _ in range(2000):
-            sim.step()
-            if sim.controller.slot.runtime is not Runtime.PLAYING:
-                break
-        said = [line.removeprefix("textmsg: ") for line in sim.log(1000) if line.startswith("textmsg: ")]
-        return said, sim.controller.slot.last_error
-
-
-def said(body: str, **more: Any) -> list[str]:
-    lines, error = run(body, **more)
-    assert not error
-    return lines
+from urscript_run import run, said
 
 
 # ---------------------------------------------------------------- p is a pose and may be a variable
